@@ -1,0 +1,14 @@
+# Install and export, so that another project can say find_package(kvtide) and link kvtide::engine, kvtide::kv, ...
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+get_property(rooms GLOBAL PROPERTY KVTIDE_ROOMS)
+install(TARGETS ${rooms} EXPORT kvtideTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS kvtide RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY sim/ DESTINATION include/kvtide FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY models hw_profiles experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/kvtide)
+install(EXPORT kvtideTargets NAMESPACE kvtide:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kvtide)
+configure_package_config_file(cmake/kvtideConfig.cmake.in kvtideConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kvtide)
+write_basic_package_version_file(kvtideConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/kvtideConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/kvtideConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kvtide)

@@ -1,0 +1,79 @@
+#pragma once
+// A compression setting as the user writes it: partition, protect, and a stack of stages. A value: two equal settings
+// compress equally.
+//
+// Rules that hold everywhere: a block that holds a protected position is kept whole, and counts inside the budget;
+// a newest block that is not yet full is protected; blocks kept = max(n - floor(n * (1 - keep_ratio)), protected ones),
+// computed exactly (10 % of 10 is 1).
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kv/head_cache.h"
+
+namespace kvtide::kv {
+
+enum class Granularity : std::uint8_t { block, token };
+enum class HeadScope : std::uint8_t { per_head, shared };
+enum class GroupAxis : std::uint8_t { channel, token };  ///< channel: a group runs along tokens of one channel (KIVI keys)
+enum class RopeState : std::uint8_t { pre, post };
+
+/// Keep ratio as an exact fraction of a million: 0.1 is 100000, so that 10 % of 10 is 1, not 0.
+using PartsPerMillion = std::int64_t;
+
+struct Evict {
+  std::string scorer = "attention_sum";
+  Granularity granularity = Granularity::block;
+  PartsPerMillion keep = 500000;  ///< kept / original, in (0, 1e6]
+  HeadScope heads = HeadScope::per_head;
+  bool operator==(const Evict&) const = default;
+};
+struct Pool {
+  std::int64_t width = 4;  ///< positions averaged into one entry, >= 1
+  RopeState rope = RopeState::post;
+  bool mass_correct = true;  ///< bias ln(width) keeps the pool's share of attention
+  bool operator==(const Pool&) const = default;
+};
+struct LowRank {
+  std::int64_t rank = 32;  ///< 1..min(block_size, head_dim)
+  bool operator==(const LowRank&) const = default;
+};
+struct Quantize {
+  std::int32_t bits = 4;      ///< 8, 4 or 2
+  std::int64_t group = 32;    ///< elements that share a 16-bit scale and a 16-bit zero point
+  GroupAxis k_axis = GroupAxis::channel;
+  GroupAxis v_axis = GroupAxis::token;
+  std::int64_t residual = 0;  ///< newest positions left in fp16: keys n mod residual (flushed together), values the last `residual`
+  bool operator==(const Quantize&) const = default;
+};
+using Stage = std::variant<Evict, Pool, LowRank, Quantize>;
+
+struct Compression {
+  std::int64_t block_size = 128;
+  std::int64_t grid_offset = 0;  ///< block of position p is (p + grid_offset) / block_size; 0..block_size-1
+  std::int64_t sinks = 4;        ///< first positions, never compressed
+  std::int64_t window = 64;      ///< newest positions, never compressed
+  std::vector<Stage> stages;     ///< applied in order; empty: identity
+  bool operator==(const Compression&) const = default;
+};
+
+/// Everything wrong with a setting for a head of `head_dim` channels, one sentence each; empty when it can run.
+[[nodiscard]] std::vector<std::string> contradictions(const Compression& setting, std::int64_t head_dim);
+
+/// Importance of positions, per KV head: [kv_head][position], higher is kept. One per Evict stage that needs scores.
+using LayerScores = std::vector<std::vector<double>>;
+
+/// Decides and encodes one layer.
+///
+/// @param num_positions  positions to compress: 0..num_positions-1
+/// @param scores         [kv_head][position >= num_positions]; needed when a stage evicts by score
+/// @param tensors        the layer's recorded numbers, or null: decisions and bytes only (served geometry).
+///                       Positions from num_positions to tensors' end follow as exact entries (they came later).
+/// @return one HeadCache per KV head; the machine's and the loss meter's common input
+/// @throws InputError    contradictions(), with the first sentence
+[[nodiscard]] LayerCache compress_layer(const Compression& setting, std::int64_t num_positions, std::int64_t num_heads,
+                                        std::int64_t head_dim, const LayerScores& scores, const LayerTensors* tensors);
+
+}  // namespace kvtide::kv

@@ -1,0 +1,73 @@
+#pragma once
+// The compressed KV cache of one sequence: segments per layer and KV head. The one description both observers read:
+// the machine asks which bytes a decode step streams, the loss meter what attention still sees of a position.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "kv/head_tensors.h"
+
+namespace kvtide::kv {
+
+/// How K or V rows are stored. Equal forms of a head share pages.
+struct StoredForm {
+  enum class Kind : std::uint8_t { fp16, integer, low_rank };
+  Kind kind = Kind::fp16;
+  std::int32_t bits = 16;      ///< per stored element: 16, 8, 4 or 2
+  std::int32_t columns = 0;    ///< stored elements per entry: head_dim, or the rank
+  bool operator==(const StoredForm&) const = default;
+  /// Payload bytes of one entry without metadata; columns * bits is a multiple of 8.
+  [[nodiscard]] Bytes entry_bytes() const { return static_cast<Bytes>(columns) * static_cast<Bytes>(bits) / 8; }
+  [[nodiscard]] std::string name() const;  ///< "fp16", "int4", "rank32/fp16", "rank32/int4"
+};
+
+/// A run of original positions stored in one representation. Evicted positions are the gaps between segments.
+struct Segment {
+  std::int64_t begin = 0;        ///< first original position
+  std::int64_t end = 0;          ///< one past the last
+  std::int64_t num_entries = 0;  ///< stored rows: end - begin, or fewer where rows were pooled
+  StoredForm k_form;
+  StoredForm v_form;
+  Bytes k_metadata = 0;  ///< scales, zero points, low-rank bases
+  Bytes v_metadata = 0;
+};
+
+/// What attention sees of the segments, entry by entry. Present where numbers are at hand (a trace), absent for a served
+/// geometry that only has decisions.
+struct EntryTable {
+  RowMatrix k;              ///< [entry, head_dim] after RoPE, as read back from its stored form
+  RowMatrix v;              ///< [entry, head_dim]
+  std::vector<float> bias;  ///< [entry] added to the logit; ln(members) of a mass-corrected pool, else 0
+  std::vector<std::int32_t> entry_of;  ///< [position] the entry that holds it, -1 where evicted
+};
+
+struct HeadCache {
+  std::int64_t num_positions = 0;   ///< original length; the next token's position, whatever was evicted
+  std::vector<Segment> segments;    ///< ascending, disjoint
+  std::optional<EntryTable> entries;
+  std::int64_t num_blocks = 0;       ///< blocks of the partition that hold at least one position
+  std::int64_t protected_blocks = 0; ///< of them: never compressed
+};
+
+/// Bytes of one head by StoredForm, K and V apart, in the pages that hold them.
+struct PagedBytes {
+  StoredForm form;
+  std::int64_t num_entries = 0;  ///< live entries
+  std::int64_t num_pages = 0;    ///< ceil(num_entries / page_size) when the head packs its own pages
+  Bytes payload_bytes = 0;       ///< num_pages * page_size * entry_bytes
+  Bytes metadata_bytes = 0;
+};
+
+/// @param page_size  entries in a page, >= 1
+/// @return K pools then V pools, each form once, in order of first appearance; both layouts of `cache_layout.h` start here
+[[nodiscard]] std::vector<PagedBytes> paged_bytes(const HeadCache& head, std::int64_t page_size);
+
+/// One layer's heads.
+struct LayerCache {
+  std::vector<HeadCache> heads;  ///< [kv_head]
+};
+
+}  // namespace kvtide::kv
