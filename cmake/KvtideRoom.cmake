@@ -2,8 +2,6 @@
 #
 # One static library kvtide::NAME from sim/NAME/**/*.cc and, when tests are on, one executable NAME_test from
 # sim/NAME/**/*_test.cc. A room sees only the rooms it names: a wrong include does not link.
-add_library(kvtide_options INTERFACE)
-target_compile_features(kvtide_options INTERFACE cxx_std_20)
 add_library(kvtide_warnings INTERFACE)
 target_compile_options(kvtide_warnings INTERFACE -Wall -Wextra -Wswitch-enum -Wnon-virtual-dtor -Werror=switch-enum
   -Werror=return-type)
@@ -34,7 +32,7 @@ function(kvtide_room name)
   target_include_directories(kvtide_${name} ${scope}
     $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/kvtide>)
   target_link_libraries(kvtide_${name} ${scope} ${ROOM_DEPENDS} ${ROOM_PUBLIC})
-  if(ROOM_PRIVATE)
+  if(ROOM_PRIVATE AND scope STREQUAL PUBLIC)
     target_link_libraries(kvtide_${name} PRIVATE ${ROOM_PRIVATE})
   endif()
   set_property(GLOBAL APPEND PROPERTY KVTIDE_ROOMS kvtide_${name})

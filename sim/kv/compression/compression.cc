@@ -1,0 +1,263 @@
+#include "kv/compression/compression.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "kv/compression/evict.h"
+#include "kv/compression/integer_codec.h"
+#include "kv/compression/low_rank.h"
+#include "kv/compression/pool.h"
+#include "kv/compression/working_layer.h"
+
+namespace kvtide::kv {
+
+RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool is_key) {
+  RowMatrix rows(block.num_entries(), tensors.head_dim());
+  const bool is_pooled_before_rope = is_key && block.pooled_rope == RopeState::pre;
+  const RowMatrix& source = !is_key ? tensors.v : is_pooled_before_rope ? tensors.k_pre : tensors.k_post;
+  std::size_t first = 0;
+  bool has_pools = false;
+  for (std::int64_t entry = 0; entry < block.num_entries(); ++entry) {
+    const auto size = static_cast<std::size_t>(block.entry_size[static_cast<std::size_t>(entry)]);
+    if (size == 1) {
+      // A lone entry of a pooled block is its own centre: rotating it there gives k_post again, bit for bit.
+      rows.row(entry) = (is_key ? tensors.k_post : tensors.v).row(block.positions[first]);
+    } else {
+      has_pools = true;
+      Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(tensors.head_dim());
+      double centre = 0;
+      for (std::size_t index = first; index < first + size; ++index) {
+        sum += source.row(block.positions[index]).cast<double>();
+        centre += static_cast<double>(block.positions[index]);
+      }
+      rows.row(entry) = (sum / static_cast<double>(size)).cast<float>();
+      if (is_pooled_before_rope) {
+        tensors.rope.rotate({rows.row(entry).data(), static_cast<std::size_t>(rows.cols())}, centre / static_cast<double>(size));
+      }
+    }
+    first += size;
+  }
+  if (has_pools) round_to_half(rows);
+  return rows;
+}
+
+void round_to_half(RowMatrix& values) { values = values.cast<Eigen::half>().cast<float>().eval(); }
+
+namespace {
+
+/// Forms and metadata of one block's K or V, whether a stage touched it or not.
+StoredTensor stored_or_recorded(const std::optional<StoredTensor>& tensor, std::int64_t head_dim) {
+  if (tensor) return {tensor->form, tensor->metadata, tensor->num_encoded, {}, {}};
+  return {{StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(head_dim)}, 0, 0, {}, {}};
+}
+
+void append_segments(const WorkingBlock& block, std::int64_t head_dim, std::vector<Segment>& segments) {
+  const StoredForm recorded{StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(head_dim)};
+  const StoredTensor k = stored_or_recorded(block.k, head_dim);
+  const StoredTensor v = stored_or_recorded(block.v, head_dim);
+  std::size_t first = 0;
+  bool starts_block = true;
+  for (std::int64_t entry = 0; entry < block.num_entries(); ++entry) {
+    const auto size = static_cast<std::size_t>(block.entry_size[static_cast<std::size_t>(entry)]);
+    Segment next;
+    next.begin = block.positions[first];
+    next.end = block.positions[first + size - 1] + 1;
+    next.num_entries = 1;
+    next.k_form = entry < k.num_encoded ? k.form : recorded;
+    next.v_form = entry < v.num_encoded ? v.form : recorded;
+    // A block's scales and bases belong to its first segment.
+    if (starts_block) {
+      next.k_metadata = k.metadata;
+      next.v_metadata = v.metadata;
+    }
+    const auto is_exact_run = [](const Segment& s) { return s.num_entries == s.end - s.begin; };
+    if (!segments.empty() && segments.back().end == next.begin && segments.back().k_form == next.k_form &&
+        segments.back().v_form == next.v_form && (starts_block ? is_exact_run(segments.back()) && is_exact_run(next) : true)) {
+      Segment& last = segments.back();
+      last.end = next.end;
+      last.num_entries += 1;
+      last.k_metadata += next.k_metadata;
+      last.v_metadata += next.v_metadata;
+    } else {
+      segments.push_back(next);
+    }
+    starts_block = false;
+    first += size;
+  }
+}
+
+RowMatrix decoded_rows(const std::optional<StoredTensor>& tensor, const WorkingBlock& block, const HeadTensors& tensors,
+                       bool is_key) {
+  if (!tensor) return entry_rows(block, tensors, is_key);
+  if (tensor->basis.size() > 0) return tensor->values * tensor->basis;
+  return tensor->values;
+}
+
+EntryTable entry_table(const WorkingHead& head, std::int64_t num_positions) {
+  const HeadTensors& tensors = *head.tensors;
+  const std::int64_t num_later = tensors.num_positions() - num_positions;
+  std::int64_t num_entries = num_later;
+  for (const WorkingBlock& block : head.blocks) num_entries += block.num_entries();
+  EntryTable table;
+  table.k.resize(num_entries, tensors.head_dim());
+  table.v.resize(num_entries, tensors.head_dim());
+  table.bias.assign(static_cast<std::size_t>(num_entries), 0.0F);
+  table.entry_of.assign(static_cast<std::size_t>(tensors.num_positions()), -1);
+  std::int64_t next = 0;
+  for (const WorkingBlock& block : head.blocks) {
+    if (block.num_entries() == 0) continue;
+    table.k.middleRows(next, block.num_entries()) = decoded_rows(block.k, block, tensors, true);
+    table.v.middleRows(next, block.num_entries()) = decoded_rows(block.v, block, tensors, false);
+    std::size_t first = 0;
+    for (const std::int32_t size : block.entry_size) {
+      if (block.is_mass_corrected && size > 1) table.bias[static_cast<std::size_t>(next)] = std::log(static_cast<float>(size));
+      for (std::int32_t member = 0; member < size; ++member) {
+        table.entry_of[static_cast<std::size_t>(block.positions[first++])] = static_cast<std::int32_t>(next);
+      }
+      ++next;
+    }
+  }
+  table.k.bottomRows(num_later) = tensors.k_post.bottomRows(num_later);
+  table.v.bottomRows(num_later) = tensors.v.bottomRows(num_later);
+  for (std::int64_t later = 0; later < num_later; ++later) {
+    table.entry_of[static_cast<std::size_t>(num_positions + later)] = static_cast<std::int32_t>(next + later);
+  }
+  return table;
+}
+
+WorkingLayer uncompressed(const Compression& setting, std::int64_t num_positions, std::int64_t num_heads, std::int64_t head_dim,
+                          const LayerScores& scores, const LayerTensors* tensors) {
+  WorkingLayer layer{.num_positions = num_positions, .head_dim = head_dim, .heads = {}, .scores = &scores};
+  WorkingHead head;
+  for (const Block& block : partition_blocks(setting, num_positions)) {
+    WorkingBlock& working = head.blocks.emplace_back();
+    working.block = block;
+    for (std::int64_t position = block.begin; position < block.end; ++position) working.positions.push_back(position);
+    working.entry_size.assign(working.positions.size(), 1);
+  }
+  layer.heads.assign(static_cast<std::size_t>(num_heads), head);
+  if (tensors != nullptr) {
+    for (std::size_t index = 0; index < layer.heads.size(); ++index) layer.heads[index].tensors = &(*tensors)[index];
+  }
+  return layer;
+}
+
+std::string divisors_of(std::int64_t n) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t candidate = 2; candidate <= n; ++candidate) {
+    if (n % candidate == 0) divisors.push_back(candidate);
+  }
+  return fmt::format("{}", fmt::join(divisors, ", "));
+}
+
+/// Collects what the stages so far allow the next one to do.
+class StackCheck {
+ public:
+  StackCheck(const Compression& setting, std::int64_t head_dim) : setting_(setting), columns_(head_dim), head_dim_(head_dim) {}
+
+  std::vector<std::string> run() {
+    if (setting_.block_size < 1) say("block_size {} must be at least 1", setting_.block_size);
+    if (setting_.grid_offset < 0 || (setting_.block_size >= 1 && setting_.grid_offset >= setting_.block_size)) {
+      say("grid offset {} must be in 0..block_size-1", setting_.grid_offset);
+    }
+    if (setting_.sinks < 0 || setting_.window < 0) say("sinks and window must be 0 or more");
+    for (const Stage& stage : setting_.stages) std::visit([this](const auto& s) { check(s); }, stage);
+    return std::move(problems_);
+  }
+
+ private:
+  template <typename... Arguments>
+  void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    problems_.push_back(fmt::format(format, std::forward<Arguments>(arguments)...));
+  }
+
+  void check(const Evict& stage) {
+    if (stage.keep <= 0 || stage.keep > 1'000'000) say("keep_ratio must be in (0, 1]");
+    if (stage.granularity == Granularity::token && (is_low_rank_ || is_quantized_)) {
+      say("evict with granularity token after {} would break encoded blocks; put it first", is_low_rank_ ? "low_rank" : "quantize");
+    }
+    if (stage.heads == HeadScope::shared && has_own_choices_) say("evict with heads shared cannot follow evict with heads per_head");
+    has_own_choices_ |= stage.heads == HeadScope::per_head;
+  }
+  void check(const Pool& stage) {
+    if (stage.width < 1 || stage.width > setting_.block_size) {
+      say("pool width {} must be in 1..block_size ({})", stage.width, setting_.block_size);
+    }
+    if (is_pooled_) say("two pool stages contradict each other; use one with the product of the widths");
+    if (is_low_rank_ || is_quantized_) say("pool after {} would average encoded values; put it before", is_low_rank_ ? "low_rank" : "quantize");
+    is_pooled_ = true;
+  }
+  void check(const LowRank& stage) {
+    if (stage.rank < 1 || stage.rank > std::min(setting_.block_size, head_dim_)) {
+      say("low_rank rank {} must be in 1..min(block_size, head_dim) = {}", stage.rank, std::min(setting_.block_size, head_dim_));
+    }
+    if (is_low_rank_) say("two low_rank stages contradict each other");
+    if (is_quantized_) say("low_rank after quantize would factorise integers; put it before");
+    is_low_rank_ = true;
+    columns_ = stage.rank;
+  }
+  void check(const Quantize& stage) {
+    if (stage.bits != 8 && stage.bits != 4 && stage.bits != 2) say("integer bits {} must be 8, 4 or 2", stage.bits);
+    if (stage.group < 1) say("quantize group {} must be at least 1", stage.group);
+    if (stage.residual < 0) say("quantize residual {} must be 0 or more", stage.residual);
+    if (is_quantized_) say("two quantize stages contradict each other; keep one");
+    if (is_low_rank_ && stage.residual > 0) say("quantize with a residual cannot follow low_rank");
+    const bool splits_channels = stage.k_axis == GroupAxis::token || stage.v_axis == GroupAxis::token;
+    if (splits_channels && stage.group >= 1 && columns_ % stage.group != 0) {
+      say("quantize group {} does not divide the {} stored channels of a head; groups that do: {}", stage.group, columns_,
+          divisors_of(columns_));
+    }
+    is_quantized_ = true;
+  }
+
+  const Compression& setting_;
+  std::int64_t columns_;
+  std::int64_t head_dim_;
+  bool has_own_choices_ = false;
+  bool is_pooled_ = false;
+  bool is_low_rank_ = false;
+  bool is_quantized_ = false;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<std::string> contradictions(const Compression& setting, std::int64_t head_dim) {
+  return StackCheck(setting, head_dim).run();
+}
+
+LayerCache compress_layer(const Compression& setting, std::int64_t num_positions, std::int64_t num_heads, std::int64_t head_dim,
+                          const LayerScores& scores, const LayerTensors* tensors) {
+  if (const auto problems = contradictions(setting, head_dim); !problems.empty()) throw InputError(problems.front());
+  KVTIDE_ASSERT(tensors == nullptr || static_cast<std::int64_t>(tensors->size()) == num_heads, "one tensor set per KV head");
+  WorkingLayer layer = uncompressed(setting, num_positions, num_heads, head_dim, scores, tensors);
+  for (const Stage& stage : setting.stages) std::visit([&](const auto& s) { apply(s, layer); }, stage);
+
+  LayerCache result;
+  for (const WorkingHead& head : layer.heads) {
+    HeadCache& cache = result.heads.emplace_back();
+    cache.num_positions = num_positions;
+    cache.num_blocks = static_cast<std::int64_t>(head.blocks.size());
+    for (const WorkingBlock& block : head.blocks) {
+      cache.protected_blocks += block.block.is_protected ? 1 : 0;
+      append_segments(block, head_dim, cache.segments);
+    }
+    if (tensors == nullptr) continue;
+    const std::int64_t total = head.tensors->num_positions();
+    if (total > num_positions) {
+      WorkingBlock later;
+      for (std::int64_t position = num_positions; position < total; ++position) later.positions.push_back(position);
+      later.entry_size.assign(later.positions.size(), 1);
+      append_segments(later, head_dim, cache.segments);
+      cache.num_positions = total;
+    }
+    cache.entries = entry_table(head, num_positions);
+  }
+  return result;
+}
+
+}  // namespace kvtide::kv

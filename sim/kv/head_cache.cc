@@ -1,0 +1,49 @@
+#include "kv/head_cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace kvtide::kv {
+namespace {
+
+void add_to_pool(std::vector<PagedBytes>& pools, std::size_t first_pool, const StoredForm& form, std::int64_t num_entries,
+                 Bytes metadata) {
+  auto pool = std::find_if(pools.begin() + static_cast<std::ptrdiff_t>(first_pool), pools.end(),
+                           [&](const PagedBytes& candidate) { return candidate.form == form; });
+  if (pool == pools.end()) {
+    pools.push_back({.form = form});
+    pool = std::prev(pools.end());
+  }
+  pool->num_entries += num_entries;
+  pool->metadata_bytes += metadata;
+}
+
+}  // namespace
+
+std::string StoredForm::name() const {
+  const std::string element = kind == Kind::fp16 || bits == 16 ? "fp16" : fmt::format("int{}", bits);
+  return kind == Kind::low_rank ? fmt::format("rank{}/{}", columns, element) : element;
+}
+
+std::vector<PagedBytes> paged_bytes(const HeadCache& head, std::int64_t page_size) {
+  KVTIDE_ASSERT(page_size >= 1, "page_size is checked before");
+  std::vector<PagedBytes> pools;
+  for (const Segment& segment : head.segments) {
+    add_to_pool(pools, 0, segment.k_form, segment.num_entries, segment.k_metadata);
+  }
+  const std::size_t first_v_pool = pools.size();
+  for (const Segment& segment : head.segments) {
+    add_to_pool(pools, first_v_pool, segment.v_form, segment.num_entries, segment.v_metadata);
+  }
+  for (PagedBytes& pool : pools) {
+    pool.num_pages = ceil_div(pool.num_entries, page_size);
+    const Bytes rows = checked_product(static_cast<Bytes>(pool.num_pages), static_cast<Bytes>(page_size), "KV pages");
+    pool.payload_bytes = checked_product(rows, pool.form.entry_bytes(), "KV pages");
+  }
+  return pools;
+}
+
+}  // namespace kvtide::kv
