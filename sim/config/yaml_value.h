@@ -28,13 +28,13 @@
 namespace kvtide::config {
 
 struct IntegerRule {
-  std::optional<std::int64_t> fallback;  ///< none: the key is required
+  std::optional<std::int64_t> fallback = {};  ///< none: the key is required
   std::int64_t min = INT64_MIN;
   std::int64_t max = INT64_MAX;
 };
 
 struct NumberRule {
-  std::optional<double> fallback;  ///< none: the key is required
+  std::optional<double> fallback = {};  ///< none: the key is required
   double min = -1e308;
   double max = 1e308;
   bool min_is_open = false;  ///< true: value > min (a keep ratio in (0, 1])
@@ -42,14 +42,14 @@ struct NumberRule {
 
 struct QuantityRule {
   Dimension dimension;
-  std::optional<double> fallback;  ///< in SI base units; none: the key is required
+  std::optional<double> fallback = {};  ///< in SI base units; none: the key is required
   double min = 0;
   double max = 1e308;
 };
 
-/// One node of a document with its key path ("compression.stages[0].evict"). Cheap to copy; valid while its Document lives.
-/// Every getter records an error in the document instead of throwing, and then returns the fallback or an in-range value,
-/// so that one pass finds all errors of a file.
+/// One node of a document with its key path ("compression.stages[0].evict"). Cheap to copy; valid while its Document
+/// lives. Every getter records an error in the document instead of throwing, and then returns the fallback or an
+/// in-range value, so that one pass finds all errors of a file.
 class Value {
  public:
   [[nodiscard]] bool exists() const;   ///< false: the key is absent
@@ -63,25 +63,35 @@ class Value {
   /// The scalar's text, or the node as one line of YAML flow text (for labels).
   [[nodiscard]] std::string text() const;
 
-  /// Child of a map; exists() is false where absent. Marks the key as known. Anything but a map (or nothing) is an error.
+  /// Child of a map; exists() is false where absent. Marks the key as known. Anything but a map (or nothing) is an
+  /// error.
   [[nodiscard]] Value at(std::string_view key) const;
-  [[nodiscard]] std::vector<Value> items() const;      ///< elements of a list; error when not a list
+  [[nodiscard]] std::vector<Value> items() const;       ///< elements of a list; error when not a list
   [[nodiscard]] std::vector<std::string> keys() const;  ///< of a map, in file order; error when not a map
 
   // Conversions of this node.
   [[nodiscard]] std::int64_t as_integer(const IntegerRule& rule = {}) const;
   [[nodiscard]] double as_number(const NumberRule& rule = {}) const;
-  [[nodiscard]] double as_quantity(const QuantityRule& rule) const;  ///< "45 ns" -> 4.5e-8
+  [[nodiscard]] double as_quantity(const QuantityRule& rule) const;     ///< "45 ns" -> 4.5e-8
   [[nodiscard]] bool as_bool(std::optional<bool> fallback = {}) const;  ///< true or false, nothing else
   [[nodiscard]] std::string as_string(std::optional<std::string> fallback = {}) const;
   /// Text that must be one of `allowed`; the error lists them and names the nearest.
-  [[nodiscard]] std::string as_choice(const std::vector<std::string>& allowed, std::optional<std::string> fallback = {}) const;
+  [[nodiscard]] std::string as_choice(const std::vector<std::string>& allowed,
+                                      std::optional<std::string> fallback = {}) const;
 
   // The same for a child: at(key).as_...(rule).
-  [[nodiscard]] std::int64_t integer(std::string_view key, const IntegerRule& rule = {}) const { return at(key).as_integer(rule); }
-  [[nodiscard]] double number(std::string_view key, const NumberRule& rule = {}) const { return at(key).as_number(rule); }
-  [[nodiscard]] double quantity(std::string_view key, const QuantityRule& rule) const { return at(key).as_quantity(rule); }
-  [[nodiscard]] bool boolean(std::string_view key, std::optional<bool> fallback = {}) const { return at(key).as_bool(fallback); }
+  [[nodiscard]] std::int64_t integer(std::string_view key, const IntegerRule& rule = {}) const {
+    return at(key).as_integer(rule);
+  }
+  [[nodiscard]] double number(std::string_view key, const NumberRule& rule = {}) const {
+    return at(key).as_number(rule);
+  }
+  [[nodiscard]] double quantity(std::string_view key, const QuantityRule& rule) const {
+    return at(key).as_quantity(rule);
+  }
+  [[nodiscard]] bool boolean(std::string_view key, std::optional<bool> fallback = {}) const {
+    return at(key).as_bool(fallback);
+  }
   [[nodiscard]] std::string string(std::string_view key, std::optional<std::string> fallback = {}) const {
     return at(key).as_string(std::move(fallback));
   }
@@ -99,6 +109,7 @@ class Value {
   void accept_all() const;
 
   struct Node;  // implementation
+  [[nodiscard]] const Node& node() const { return *node_; }
   Value(std::shared_ptr<Node> node, std::string path) : node_(std::move(node)), path_(std::move(path)) {}
 
  private:
