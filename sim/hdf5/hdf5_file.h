@@ -2,8 +2,8 @@
 // The one place that calls the HDF5 C library: RAII handles, library errors as kvtide exceptions, checked shapes,
 // netCDF-4 dimension scales (H5DS). hdf5.h stays out of this header.
 //
-// One thread at a time per process may use these classes (the Debian library has one global lock; other builds have none):
-// the experiment's writer thread and the trace readers hold `library_mutex()` while they call.
+// One thread at a time per process may use these classes (the Debian library has one global lock; other builds have
+// none): the experiment's writer thread and the trace readers hold `library_mutex()` while they call.
 
 #include <cstdint>
 #include <memory>
@@ -18,11 +18,22 @@ namespace kvtide::hdf5 {
 /// Held by every call of this room; public so that a caller can group calls.
 [[nodiscard]] std::recursive_mutex& library_mutex();
 
-enum class ElementType : std::uint8_t { float16, bfloat16_bits, float32, float64, int32, int64, uint8, uint16, string, other };
+enum class ElementType : std::uint8_t {
+  float16,
+  bfloat16_bits,
+  float32,
+  float64,
+  int32,
+  int64,
+  uint8,
+  uint16,
+  string,
+  other
+};
 
 struct DatasetInfo {
   ElementType type;
-  std::vector<std::uint64_t> shape;  ///< slowest first
+  std::vector<std::uint64_t> shape;                  ///< slowest first
   [[nodiscard]] std::uint64_t num_elements() const;  ///< saturates at 2^64 - 1
 };
 
@@ -43,7 +54,8 @@ class InputFile {
   /// A hyperslab as float32 (float16, bfloat16 stored as uint16, float32, float64 are converted), row-major.
   /// Nothing is allocated before rank, type and extents are checked. @param start,count one value per dimension
   [[nodiscard]] std::vector<float> read_floats(const std::string& dataset, std::span<const std::uint64_t> start,
-                                               std::span<const std::uint64_t> count, bool uint16_is_bfloat16 = false) const;
+                                               std::span<const std::uint64_t> count,
+                                               bool uint16_is_bfloat16 = false) const;
   [[nodiscard]] std::vector<float> read_floats(const std::string& dataset, bool uint16_is_bfloat16 = false) const;
   [[nodiscard]] std::vector<double> read_doubles(const std::string& dataset) const;
   [[nodiscard]] std::vector<std::int64_t> read_integers(const std::string& dataset) const;
@@ -66,9 +78,10 @@ struct Description {
   std::string units = "1";  ///< "s", "us", "ns", "B", "token", "1"; never "seconds" (xarray makes timedelta64 of it)
 };
 
-/// A file being written: everything goes to PATH.partial-<pid>; commit() closes, fsyncs, renames and fsyncs the folder, so that a
-/// file under its final name is always complete. Not committed: the partial file is removed by the destructor.
-/// float datasets get _FillValue NaN. Default format bounds (readable by HDF5 1.10 and all later). @throws EnvironmentError
+/// A file being written: everything goes to PATH.partial-<pid>; commit() closes, fsyncs, renames and fsyncs the folder,
+/// so that a file under its final name is always complete. Not committed: the partial file is removed by the
+/// destructor. float datasets get _FillValue NaN. Default format bounds (readable by HDF5 1.10 and all later). @throws
+/// EnvironmentError
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
