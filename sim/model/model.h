@@ -22,12 +22,16 @@ struct Model {
   std::int64_t vocab_size = 0;
   std::int64_t max_positions = 0;
   double rope_theta = 0;
+  std::string rope_scaling = "none";  ///< its rope_type; bytes and times do not depend on it
   bool tied_embeddings = false;
+  bool has_qkv_bias = false;  ///< Qwen2 family
+  bool has_qk_norm = false;   ///< Qwen3 family: one norm of head_dim for queries, one for keys
   std::int64_t weight_bytes_per_parameter = 2;
 
-  /// 2 * layers * kv_heads * head_dim * 2 B (K and V in fp16).
+  /// 2 * layers * kv_heads * head_dim * 2 B (K and V in fp16). @throws InputError beyond 64 bits
   [[nodiscard]] Bytes kv_bytes_per_token() const;
-  /// Dense decoder with gated MLP: attention, three MLP matrices, two norms a layer, embeddings (twice unless tied), final norm.
+  /// Dense decoder with gated MLP: attention, three MLP matrices, two norms a layer, embeddings (twice unless tied),
+  /// final norm. @throws InputError beyond 64 bits
   [[nodiscard]] std::uint64_t num_parameters() const;
   [[nodiscard]] Bytes weight_bytes() const;
 };
