@@ -295,5 +295,14 @@ TEST_F(Hdf5File, ErrorsStayQuietInEveryThread) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+TEST_F(Hdf5File, ErrorInAThreadThatEndsLeavesTheLibraryQuietAtExit) {
+  std::ofstream(in_folder("text.h5")) << "not HDF5";
+  const auto fail_in_thread_and_exit = [&] {
+    std::thread([&] { (void)error_of<InputError>([&] { InputFile(in_folder("text.h5")); }); }).join();
+    std::exit(0);
+  };
+  EXPECT_EXIT(fail_in_thread_and_exit(), testing::ExitedWithCode(0), testing::Not(HasSubstr("HDF5")));
+}
+
 }  // namespace
 }  // namespace kvtide::hdf5
