@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 
@@ -20,7 +21,6 @@ struct SharedPage {
     return std::tuple(form_key(k_form), form_key(v_form), positions_per_page, index);
   }
   bool operator==(const SharedPage& other) const { return key() == other.key(); }
-  bool operator<(const SharedPage& other) const { return key() < other.key(); }
 };
 
 std::vector<SharedPage> shared_pages(const LayerCache& layer, std::int64_t page_size) {
@@ -35,56 +35,63 @@ std::vector<SharedPage> shared_pages(const LayerCache& layer, std::int64_t page_
       }
     }
   }
-  std::ranges::sort(pages);
+  std::ranges::sort(pages, {}, &SharedPage::key);
   pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
   return pages;
 }
 
-}  // namespace
-
-std::vector<PagedBytes> head_pools(const LayerCache& layer, std::size_t head_index, std::int64_t page_size,
-                                   CacheLayout layout) {
-  std::vector<PagedBytes> pools = paged_bytes(layer.heads[head_index], page_size);
-  if (layout == CacheLayout::per_head) return pools;
-  // Same metadata and live entries; the pages are those of the shared table, whoever needs them.
-  std::vector<PagedBytes> k_pools;
-  std::vector<PagedBytes> v_pools;
-  const auto count_page = [&](std::vector<PagedBytes>& own, const StoredForm& form) {
-    auto pool = std::ranges::find(own, form, &PagedBytes::form);
-    if (pool == own.end()) {
-      own.push_back({.form = form});
-      pool = std::prev(own.end());
+/// The shared table's pages as pools without entries.
+HeadPools empty_pools(const std::vector<SharedPage>& pages, std::int64_t page_size) {
+  HeadPools pools;
+  const auto count_page = [page_size](std::vector<PagePool>& of_tensor, const StoredForm& form) {
+    auto pool = std::ranges::find(of_tensor, form, &PagePool::form);
+    if (pool == of_tensor.end()) {
+      of_tensor.push_back({.form = form});
+      pool = std::prev(of_tensor.end());
     }
     pool->num_pages += 1;
     pool->payload_bytes += static_cast<Bytes>(page_size) * form.entry_bytes();
   };
-  for (const SharedPage& page : shared_pages(layer, page_size)) {
-    count_page(k_pools, page.k_form);
-    count_page(v_pools, page.v_form);
+  for (const SharedPage& page : pages) {
+    count_page(pools.k, page.k_form);
+    count_page(pools.v, page.v_form);
   }
-  // K pools precede V pools in both lists; a head that dropped a whole form has no pool of it to copy from.
-  std::int64_t k_entries = 0;
-  for (const Segment& segment : layer.heads[head_index].segments) k_entries += segment.num_entries;
-  std::int64_t seen = 0;
-  for (const PagedBytes& pool : pools) {
-    std::vector<PagedBytes>& own = seen < k_entries ? k_pools : v_pools;
-    seen += pool.num_entries;
-    const auto target = std::ranges::find(own, pool.form, &PagedBytes::form);
-    KVTIDE_ASSERT(target != own.end(), "a stored entry without a page");
-    target->num_entries = pool.num_entries;
-    target->metadata_bytes = pool.metadata_bytes;
-  }
-  k_pools.insert(k_pools.end(), v_pools.begin(), v_pools.end());
-  return k_pools;
+  return pools;
 }
 
-LayerBytes layer_bytes(const LayerCache& layer, std::int64_t page_size, CacheLayout layout) {
+void fill(std::vector<PagePool>& shared, const std::vector<PagePool>& packed) {
+  for (const PagePool& own : packed) {
+    const auto pool = std::ranges::find(shared, own.form, &PagePool::form);
+    KVTIDE_ASSERT(pool != shared.end(), "a stored entry without a page");
+    pool->num_entries = own.num_entries;
+    pool->metadata_bytes = own.metadata_bytes;
+  }
+}
+
+}  // namespace
+
+std::vector<HeadPools> layer_pools(const LayerCache& layer, std::int64_t page_size, CacheLayout layout) {
+  std::vector<HeadPools> pools;
+  for (const HeadCache& head : layer.heads) pools.push_back(packed_pools(head, page_size));
+  if (layout == CacheLayout::per_head) return pools;
+  const HeadPools table = empty_pools(shared_pages(layer, page_size), page_size);
+  for (HeadPools& of_head : pools) {
+    const HeadPools packed = std::exchange(of_head, table);
+    fill(of_head.k, packed.k);
+    fill(of_head.v, packed.v);
+  }
+  return pools;
+}
+
+LayerBytes layer_bytes(const std::vector<HeadPools>& pools) {
   LayerBytes sum;
-  for (std::size_t head_index = 0; head_index < layer.heads.size(); ++head_index) {
-    for (const PagedBytes& pool : head_pools(layer, head_index, page_size, layout)) {
-      sum.total += pool.payload_bytes + pool.metadata_bytes;
-      sum.metadata += pool.metadata_bytes;
-      sum.num_pages += pool.num_pages;
+  for (const HeadPools& of_head : pools) {
+    for (const auto* of_tensor : {&of_head.k, &of_head.v}) {
+      for (const PagePool& pool : *of_tensor) {
+        sum.total += pool.payload_bytes + pool.metadata_bytes;
+        sum.metadata += pool.metadata_bytes;
+        sum.num_pages += pool.num_pages;
+      }
     }
   }
   return sum;

@@ -22,10 +22,10 @@ struct LayerBytes {
   std::int64_t num_pages = 0;  ///< K and V pages of all heads
 };
 
-[[nodiscard]] LayerBytes layer_bytes(const LayerCache& layer, std::int64_t page_size, CacheLayout layout);
+/// Pools of every head of the layer as the machine reads them: under `shared` also the pages that only other heads need.
+/// @return [kv_head]
+[[nodiscard]] std::vector<HeadPools> layer_pools(const LayerCache& layer, std::int64_t page_size, CacheLayout layout);
 
-/// Pools of one head of the layer as the machine reads them: under `shared` also the pages that only other heads need.
-[[nodiscard]] std::vector<PagedBytes> head_pools(const LayerCache& layer, std::size_t head_index, std::int64_t page_size,
-                                                 CacheLayout layout);
+[[nodiscard]] LayerBytes layer_bytes(const std::vector<HeadPools>& pools);
 
 }  // namespace kvtide::kv

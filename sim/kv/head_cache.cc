@@ -9,16 +9,22 @@
 namespace kvtide::kv {
 namespace {
 
-void add_to_pool(std::vector<PagedBytes>& pools, std::size_t first_pool, const StoredForm& form, std::int64_t num_entries,
-                 Bytes metadata) {
-  auto pool = std::find_if(pools.begin() + static_cast<std::ptrdiff_t>(first_pool), pools.end(),
-                           [&](const PagedBytes& candidate) { return candidate.form == form; });
+void add_to_pool(std::vector<PagePool>& pools, const StoredForm& form, std::int64_t num_entries, Bytes metadata) {
+  auto pool = std::ranges::find(pools, form, &PagePool::form);
   if (pool == pools.end()) {
     pools.push_back({.form = form});
     pool = std::prev(pools.end());
   }
   pool->num_entries += num_entries;
   pool->metadata_bytes += metadata;
+}
+
+void round_to_pages(std::vector<PagePool>& pools, std::int64_t page_size) {
+  for (PagePool& pool : pools) {
+    pool.num_pages = ceil_div(pool.num_entries, page_size);
+    const Bytes rows = checked_product(static_cast<Bytes>(pool.num_pages), static_cast<Bytes>(page_size), "KV pages");
+    pool.payload_bytes = checked_product(rows, pool.form.entry_bytes(), "KV pages");
+  }
 }
 
 }  // namespace
@@ -28,21 +34,15 @@ std::string StoredForm::name() const {
   return kind == Kind::low_rank ? fmt::format("rank{}/{}", columns, element) : element;
 }
 
-std::vector<PagedBytes> paged_bytes(const HeadCache& head, std::int64_t page_size) {
+HeadPools packed_pools(const HeadCache& head, std::int64_t page_size) {
   KVTIDE_ASSERT(page_size >= 1, "page_size is checked before");
-  std::vector<PagedBytes> pools;
+  HeadPools pools;
   for (const Segment& segment : head.segments) {
-    add_to_pool(pools, 0, segment.k_form, segment.num_entries, segment.k_metadata);
+    add_to_pool(pools.k, segment.k_form, segment.num_entries, segment.k_metadata);
+    add_to_pool(pools.v, segment.v_form, segment.num_entries, segment.v_metadata);
   }
-  const std::size_t first_v_pool = pools.size();
-  for (const Segment& segment : head.segments) {
-    add_to_pool(pools, first_v_pool, segment.v_form, segment.num_entries, segment.v_metadata);
-  }
-  for (PagedBytes& pool : pools) {
-    pool.num_pages = ceil_div(pool.num_entries, page_size);
-    const Bytes rows = checked_product(static_cast<Bytes>(pool.num_pages), static_cast<Bytes>(page_size), "KV pages");
-    pool.payload_bytes = checked_product(rows, pool.form.entry_bytes(), "KV pages");
-  }
+  round_to_pages(pools.k, page_size);
+  round_to_pages(pools.v, page_size);
   return pools;
 }
 

@@ -52,18 +52,25 @@ struct HeadCache {
   std::int64_t protected_blocks = 0; ///< of them: never compressed
 };
 
-/// Bytes of one head by StoredForm, K and V apart, in the pages that hold them.
-struct PagedBytes {
+/// The pages of one stored form of K or V in one head.
+struct PagePool {
   StoredForm form;
   std::int64_t num_entries = 0;  ///< live entries
   std::int64_t num_pages = 0;    ///< ceil(num_entries / page_size) when the head packs its own pages
-  Bytes payload_bytes = 0;       ///< num_pages * page_size * entry_bytes
+  Bytes payload_bytes = 0;       ///< num_pages * page_size * entry_bytes: a half-empty page costs as much as a full one
   Bytes metadata_bytes = 0;
 };
 
+/// K and V apart; each form once, in order of first appearance.
+struct HeadPools {
+  std::vector<PagePool> k;
+  std::vector<PagePool> v;
+};
+
+/// Pools of a head that packs its own pages.
+/// Example: 17 entries of fp16, head_dim 128, page_size 16 -> 2 pages, 2 * 16 * 128 * 2 B = 8,192 B for K and the same for V.
 /// @param page_size  entries in a page, >= 1
-/// @return K pools then V pools, each form once, in order of first appearance; both layouts of `cache_layout.h` start here
-[[nodiscard]] std::vector<PagedBytes> paged_bytes(const HeadCache& head, std::int64_t page_size);
+[[nodiscard]] HeadPools packed_pools(const HeadCache& head, std::int64_t page_size);
 
 /// One layer's heads.
 struct LayerCache {

@@ -62,7 +62,7 @@ struct Compression {
 /// Everything wrong with a setting for a head of `head_dim` channels, one sentence each; empty when it can run.
 [[nodiscard]] std::vector<std::string> contradictions(const Compression& setting, std::int64_t head_dim);
 
-/// Importance of positions, per KV head: [kv_head][position], higher is kept. One per Evict stage that needs scores.
+/// Importance of positions, [kv_head][position], in any unit: the higher is kept. Empty when no stage scores.
 using LayerScores = std::vector<std::vector<double>>;
 
 /// Decides and encodes one layer.

@@ -1,0 +1,142 @@
+#include "kv/cache_timeline.h"
+
+#include <algorithm>
+
+#include "kv/partition.h"
+
+namespace kvtide::kv {
+namespace {
+
+std::int64_t residual_of(const Compression& setting) {
+  for (const Stage& stage : setting.stages) {
+    if (const auto* quantize = std::get_if<Quantize>(&stage)) return quantize->residual;
+  }
+  return 0;
+}
+
+std::int64_t count_free(const Compression& setting, std::int64_t num_positions) {
+  const std::vector<Block> blocks = partition_blocks(setting, num_positions);
+  return std::ranges::count(blocks, false, &Block::is_protected);
+}
+
+/// Adds entries that follow the cache in fp16.
+void append_exact(LayerCache& layer, std::int64_t num_entries, std::int64_t head_dim) {
+  if (num_entries == 0) return;
+  const StoredForm form{StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(head_dim)};
+  for (HeadCache& head : layer.heads) {
+    head.segments.push_back({head.num_positions, head.num_positions + num_entries, num_entries, form, form, 0, 0});
+    head.num_positions += num_entries;
+  }
+}
+
+void add_pools(const std::vector<PagePool>& pools, std::int64_t page_size, std::int64_t head_dim, gpu::AttentionTask& task) {
+  for (const PagePool& pool : pools) {
+    if (pool.num_pages == 0) continue;
+    task.streams.push_back({pool.payload_bytes + pool.metadata_bytes, static_cast<Bytes>(page_size) * pool.form.entry_bytes()});
+    const auto elements = static_cast<double>(pool.num_entries) * pool.form.columns;
+    if (pool.form.bits < 16) task.dequantized_elements += elements;
+    if (pool.form.kind == StoredForm::Kind::low_rank) task.reconstruction_macs += elements * static_cast<double>(head_dim);
+  }
+}
+
+std::int64_t num_entries(const std::vector<PagePool>& pools) {
+  std::int64_t sum = 0;
+  for (const PagePool& pool : pools) sum += pool.num_entries;
+  return sum;
+}
+
+}  // namespace
+
+CacheTimeline::CacheTimeline(Geometry geometry, RecordedScores recorded, std::int64_t prompt_positions)
+    : geometry_(std::move(geometry)), recorded_(std::move(recorded)), num_positions_(prompt_positions) {
+  rebuild();
+}
+
+void CacheTimeline::rebuild() {
+  cache_ = serve(geometry_.model, geometry_.setting, recorded_, num_positions_);
+  num_free_blocks_ = count_free(geometry_.setting, num_positions_);
+  num_appended_ = 0;
+}
+
+CacheEvent CacheTimeline::append() {
+  ++num_positions_;
+  ++num_appended_;
+  CacheEvent event{.num_positions = num_positions_};
+  const std::int64_t residual = residual_of(geometry_.setting);
+  if (residual > 0 && num_positions_ % residual == 0) event.flushed_positions = residual;
+  const std::int64_t free_now = count_free(geometry_.setting, num_positions_);
+  event.completed_blocks = std::max<std::int64_t>(0, free_now - num_free_blocks_);
+  const bool changes = !geometry_.setting.stages.empty() && (free_now != num_free_blocks_ || residual > 0);
+  if (changes) {
+    rebuild();
+  } else {
+    num_free_blocks_ = free_now;
+  }
+  return event;
+}
+
+std::vector<LayerAttention> CacheTimeline::attention() const {
+  std::vector<LayerAttention> layers;
+  for (const DistinctLayer& distinct : cache_.layers) {
+    LayerCache layer = distinct.cache;
+    append_exact(layer, num_appended_, geometry_.model.head_dim);
+    LayerAttention& attention = layers.emplace_back();
+    attention.num_layers = distinct.num_layers;
+    attention.work.head_dim = geometry_.model.head_dim;
+    attention.work.query_heads_per_task = geometry_.model.num_query_heads / geometry_.model.num_kv_heads;
+    const std::vector<HeadPools> pools = layer_pools(layer, geometry_.page_size, geometry_.layout);
+    for (std::size_t head = 0; head < pools.size(); ++head) {
+      gpu::AttentionTask& task = attention.work.tasks.emplace_back();
+      add_pools(pools[head].k, geometry_.page_size, geometry_.model.head_dim, task);
+      add_pools(pools[head].v, geometry_.page_size, geometry_.model.head_dim, task);
+      task.num_entries = num_entries(pools[head].k);
+      task.count = distinct.heads_of_distinct[head] * geometry_.batch;
+    }
+  }
+  return layers;
+}
+
+gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event) const {
+  const Compression& setting = geometry_.setting;
+  gpu::CompressBlocksWork work;
+  const std::int64_t positions = std::max(event.completed_blocks * setting.block_size, event.flushed_positions);
+  if (positions == 0 || setting.stages.empty()) return work;
+  const std::int64_t heads = geometry_.batch * geometry_.model.num_layers * geometry_.model.num_kv_heads;
+  const auto elements = static_cast<double>(positions) * static_cast<double>(geometry_.model.head_dim) * 2;  // K and V
+  work.num_blocks = heads * std::max<std::int64_t>(event.completed_blocks, 1);
+  work.chunk_bytes = static_cast<Bytes>(geometry_.page_size * geometry_.model.head_dim * 2);
+  double read_elements = 0;
+  double written_elements = 0;
+  double stored_share = 1;
+  double flops = 0;
+  for (const Stage& stage : setting.stages) {
+    if (const auto* evict = std::get_if<Evict>(&stage)) {
+      // The block's mass from the window's queries: q.k for every position and query of the group.
+      const auto group = static_cast<double>(geometry_.model.num_query_heads) / static_cast<double>(geometry_.model.num_kv_heads);
+      flops += elements * static_cast<double>(setting.window) * group;
+      read_elements += elements / 2;  // keys only
+      stored_share *= static_cast<double>(evict->keep) * 1e-6;
+    } else if (const auto* pool = std::get_if<Pool>(&stage)) {
+      flops += elements;
+      read_elements += elements;
+      stored_share /= static_cast<double>(pool->width);
+      written_elements += elements * stored_share;
+    } else if (const auto* low_rank = std::get_if<LowRank>(&stage)) {
+      // Thin SVD of a [B, d] block: about 6 B d min(B, d) + 20 min^3 flops (Golub and Van Loan, Matrix Computations, 8.6.3).
+      const double smaller = static_cast<double>(std::min(setting.block_size, geometry_.model.head_dim));
+      flops += 6 * elements * smaller + 40 * smaller * smaller * smaller;
+      read_elements += elements;
+      written_elements += elements * static_cast<double>(low_rank->rank) / smaller;
+    } else if (const auto* quantize = std::get_if<Quantize>(&stage)) {
+      flops += 6 * elements * stored_share;  // minimum, maximum, subtract, scale, round, pack
+      read_elements += elements * stored_share;
+      written_elements += elements * stored_share * quantize->bits / 16.0;
+    }
+  }
+  work.read_bytes = static_cast<Bytes>(read_elements * 2) * static_cast<Bytes>(heads);
+  work.write_bytes = static_cast<Bytes>(written_elements * 2) * static_cast<Bytes>(heads);
+  work.flops = flops * static_cast<double>(heads);
+  return work;
+}
+
+}  // namespace kvtide::kv

@@ -1,0 +1,58 @@
+#pragma once
+// The served cache while tokens are appended: what a decode step reads, and which blocks become compressible when.
+//
+// A block is compressed when it has filled and left the protected window; with a residual R the keys are flushed whenever the
+// length is a multiple of R. Both come once per period, so step time shows a comb.
+// Example (case Q5): residual 128, prompt 100 -> flushes at decode steps 28, 156, 284; prompt 102 -> 26, 154, 282.
+
+#include "gpu/kernel_work.h"
+#include "kv/served_cache.h"
+
+namespace kvtide::kv {
+
+/// What one appended token caused, per sequence.
+struct CacheEvent {
+  std::int64_t num_positions = 0;       ///< after the append
+  std::int64_t completed_blocks = 0;    ///< blocks that became compressible, counted once (every layer and head has them)
+  std::int64_t flushed_positions = 0;   ///< keys moved from fp16 to integers by a residual flush
+};
+
+/// Attention of layers that read alike.
+struct LayerAttention {
+  gpu::DecodeAttentionWork work;
+  std::int64_t num_layers = 0;
+};
+
+class CacheTimeline {
+ public:
+  struct Geometry {
+    Model model;
+    Compression setting;
+    std::int64_t page_size = 16;
+    CacheLayout layout = CacheLayout::per_head;
+    std::int64_t batch = 1;  ///< sequences of equal length
+  };
+  CacheTimeline(Geometry geometry, RecordedScores recorded, std::int64_t prompt_positions);
+
+  CacheEvent append();
+  [[nodiscard]] std::int64_t num_positions() const { return num_positions_; }
+  /// The state just now; decisions are those of the last completed block.
+  [[nodiscard]] const ServedCache& cache() const { return cache_; }
+
+  /// Attention of one decode step over the current state, by distinct layer; counts include the batch.
+  [[nodiscard]] std::vector<LayerAttention> attention() const;
+  /// Compression caused by `event`, over all sequences, layers and heads; nothing to do: num_blocks 0.
+  [[nodiscard]] gpu::CompressBlocksWork compression_work(const CacheEvent& event) const;
+
+ private:
+  void rebuild();
+
+  Geometry geometry_;
+  RecordedScores recorded_;
+  std::int64_t num_positions_;
+  std::int64_t num_appended_ = 0;  ///< fp16 entries since cache_ was built
+  std::int64_t num_free_blocks_ = 0;
+  ServedCache cache_;
+};
+
+}  // namespace kvtide::kv

@@ -1,0 +1,102 @@
+#include "kv/served_cache.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "kv/partition.h"
+
+namespace kvtide::kv {
+namespace {
+
+bool needs_scores(const Compression& setting) {
+  return std::ranges::any_of(setting.stages, [](const Stage& stage) { return std::holds_alternative<Evict>(stage); });
+}
+
+std::vector<Block> free_blocks(const Compression& setting, std::int64_t num_positions) {
+  std::vector<Block> blocks = partition_blocks(setting, num_positions);
+  std::erase_if(blocks, [](const Block& block) { return block.is_protected; });
+  return blocks;
+}
+
+std::vector<double> tiled(const std::vector<double>& recorded, const std::vector<Block>& recorded_blocks,
+                          const std::vector<Block>& served_blocks, std::int64_t num_positions) {
+  std::vector<double> scores(static_cast<std::size_t>(num_positions), 0.0);
+  if (recorded_blocks.empty()) return scores;
+  for (std::size_t block_index = 0; block_index < served_blocks.size(); ++block_index) {
+    const Block& served = served_blocks[block_index];
+    const Block& source = recorded_blocks[block_index % recorded_blocks.size()];
+    const std::int64_t size = std::min(served.end - served.begin, source.end - source.begin);
+    for (std::int64_t offset = 0; offset < size; ++offset) {
+      scores[static_cast<std::size_t>(served.begin + offset)] = recorded[static_cast<std::size_t>(source.begin + offset)];
+    }
+  }
+  return scores;
+}
+
+/// Index into recorded.layers of the layer nearest in relative depth; the shallower of two equally near.
+std::size_t nearest_recorded(std::int64_t served_layer, std::int64_t num_served, const RecordedScores& recorded) {
+  const auto depth = [](std::int64_t layer, std::int64_t count) {
+    return count > 1 ? static_cast<double>(layer) / static_cast<double>(count - 1) : 0.0;
+  };
+  const double wanted = depth(served_layer, num_served);
+  std::size_t best = 0;
+  double best_distance = 2;
+  for (std::size_t index = 0; index < recorded.layers.size(); ++index) {
+    const double distance = std::abs(depth(recorded.layers[index], recorded.num_model_layers) - wanted);
+    if (distance < best_distance) {
+      best = index;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+ServedCache serve(const Model& model, const Compression& setting, const RecordedScores& recorded, std::int64_t num_positions) {
+  ServedCache served;
+  served.num_positions = num_positions;
+  const bool has_scores = needs_scores(setting);
+  std::map<std::size_t, std::int64_t> layers_of_recorded;  // without scores every layer is alike
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
+    layers_of_recorded[has_scores ? nearest_recorded(layer, model.num_layers, recorded) : 0] += 1;
+  }
+  const std::int64_t num_distinct = has_scores ? std::min(model.num_kv_heads, recorded.num_kv_heads) : 1;
+  std::vector<std::int64_t> heads_of_distinct(static_cast<std::size_t>(num_distinct), 0);
+  for (std::int64_t head = 0; head < model.num_kv_heads; ++head) heads_of_distinct[static_cast<std::size_t>(head % num_distinct)] += 1;
+
+  const std::vector<Block> served_free = has_scores ? free_blocks(setting, num_positions) : std::vector<Block>{};
+  const std::vector<Block> recorded_free = has_scores ? free_blocks(setting, recorded.num_positions) : std::vector<Block>{};
+  served.is_arbitrary = has_scores && recorded_free.empty() && !served_free.empty();
+  for (const auto& [recorded_index, num_layers] : layers_of_recorded) {
+    LayerScores scores;
+    if (has_scores) {
+      for (std::int64_t head = 0; head < num_distinct; ++head) {
+        scores.push_back(tiled(recorded.scores[recorded_index][static_cast<std::size_t>(head)], recorded_free, served_free, num_positions));
+      }
+    }
+    DistinctLayer& layer = served.layers.emplace_back();
+    layer.cache = compress_layer(setting, num_positions, num_distinct, model.head_dim, scores, nullptr);
+    layer.num_layers = num_layers;
+    layer.heads_of_distinct = heads_of_distinct;
+  }
+  return served;
+}
+
+LayerBytes sequence_bytes(const ServedCache& cache, std::int64_t page_size, CacheLayout layout) {
+  LayerBytes sum;
+  for (const DistinctLayer& layer : cache.layers) {
+    const std::vector<HeadPools> pools = layer_pools(layer.cache, page_size, layout);
+    for (std::size_t head = 0; head < pools.size(); ++head) {
+      const LayerBytes of_head = layer_bytes({pools[head]});
+      const auto copies = static_cast<Bytes>(layer.num_layers * layer.heads_of_distinct[head]);
+      sum.total += checked_product(of_head.total, copies, "KV bytes of a sequence");
+      sum.metadata += of_head.metadata * copies;
+      sum.num_pages += of_head.num_pages * static_cast<std::int64_t>(copies);
+    }
+  }
+  return sum;
+}
+
+}  // namespace kvtide::kv
