@@ -4,53 +4,59 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "base/units.h"
 
 namespace kvtide::gpu {
 
-/// How one unit (stack or chip) is organised. Counts are powers of two except num_channels.
+/// How one unit (stack or chip) is organised. Banks, bank groups, pseudo channels and stack IDs are powers of two;
+/// channels and rows may be any count.
 ///
 /// Example, HBM3: 16 channels x 2 pseudo channels x 32 bit = 1024 bit; BL8 * 32 bit / 8 = 32 B a burst;
 /// 2 stack IDs x 4 bank groups x 4 banks x 16384 rows x 1 KiB = 512 MiB a pseudo channel, 16 GiB a stack.
 struct MemoryGeometry {
-  std::int64_t num_channels = 0;         ///< per unit; each has one row and one column command bus
+  std::int64_t num_channels = 0;         ///< per unit; each has its own command bus or buses
   std::int64_t num_pseudo_channels = 1;  ///< per channel, 1 or 2; each has its own data bus and banks
   std::int64_t pseudo_channel_bits = 0;  ///< data pins of one pseudo channel
-  std::int64_t burst_length = 0;         ///< beats per column command, as data bits per pin
-  std::int64_t num_stack_ids = 1;
-  std::int64_t num_bank_groups = 0;  ///< per stack ID
-  std::int64_t num_banks = 0;        ///< per bank group
-  std::int64_t num_rows = 0;         ///< per bank
-  Bytes row_bytes = 0;               ///< per pseudo channel
+  std::int64_t burst_length = 0;         ///< data bits per pin of one column command
+  std::int64_t num_stack_ids = 1;        ///< ranks of a stack that share the pins
+  std::int64_t num_bank_groups = 0;      ///< per stack ID
+  std::int64_t num_banks = 0;            ///< per bank group
+  std::int64_t num_rows = 0;             ///< per bank
+  Bytes row_bytes = 0;                   ///< per pseudo channel
 
   [[nodiscard]] Bytes burst_bytes() const { return static_cast<Bytes>(pseudo_channel_bits * burst_length / 8); }
   [[nodiscard]] std::int64_t columns_per_row() const { return static_cast<std::int64_t>(row_bytes / burst_bytes()); }
   [[nodiscard]] std::int64_t banks_per_pseudo_channel() const { return num_stack_ids * num_bank_groups * num_banks; }
+  [[nodiscard]] Bytes pseudo_channel_bytes() const {
+    return static_cast<Bytes>(banks_per_pseudo_channel() * num_rows) * row_bytes;
+  }
   [[nodiscard]] Bytes unit_bytes() const {
-    return static_cast<Bytes>(num_channels * num_pseudo_channels * banks_per_pseudo_channel() * num_rows) * row_bytes;
+    return static_cast<Bytes>(num_channels * num_pseudo_channels) * pseudo_channel_bytes();
   }
 };
 
-/// JEDEC timing parameters in nanoseconds, and the command cost in clocks. Names follow JEDEC: nRCD -> rcd.
+/// One timing parameter as JEDEC writes them: max(a time, a count of clocks).
 ///
-/// A tick is the time of two data bits of a pin, 2 / data_rate: CK for HBM2 (two bits a clock), CK/2 for HBM3 and HBM4
-/// (four bits a clock). Nanosecond values are kept when the data rate changes; they are rounded up to whole ticks.
+/// Example, tCCD_L of HBM3 = max(2.5 ns, 4 CK): 4 CK at 6.4 Gb/s (CK 0.625 ns), and 4 CK = 3.05 ns at 5.24 Gb/s.
+struct Timing {
+  double seconds = 0;
+  std::int64_t clocks = 0;
+};
+
+/// JEDEC timing parameters; tRCD of a read is rcd_read. Times are kept when the data rate changes, clock counts are
+/// not.
 struct MemoryTimings {
-  double cl = 0, cwl = 0;              ///< column command to first data, read and write
-  double rcd_read = 0, rcd_write = 0;  ///< activate to column command
-  double rp = 0, ras = 0, rc = 0;
-  double ccd_s = 0, ccd_l = 0, ccd_r = 0;  ///< column to column: other bank group, same, other stack ID; 0 = burst time
-  double rrd_s = 0, rrd_l = 0, faw = 0;    ///< activate to activate; window of four activates (0 = no such window)
-  double rtp = 0, wr = 0, wtr_s = 0, wtr_l = 0;
-  double rtw = 0;                        ///< read to write command
-  double ppd = 0;                        ///< precharge to precharge
-  double rfc = 0, refi = 0;              ///< all-bank refresh: duration, interval
-  double rfc_per_bank = 0, rrefd = 0;    ///< per-bank refresh: duration, distance to the next
-  std::int64_t ticks_per_clock = 1;      ///< ticks of one command clock (CK): 1 or 2
-  std::int64_t activate_bus_ticks = 1;   ///< row command bus held by one ACT
-  std::int64_t precharge_bus_ticks = 1;  ///< row command bus held by one PRE
+  Timing cl, cwl;              ///< column command to first data, read and write
+  Timing rcd_read, rcd_write;  ///< activate to column command
+  Timing rp, ras, rc;
+  Timing ccd_s, ccd_l, ccd_r;  ///< column to column: other bank group, same group, other stack ID (reads)
+  Timing rrd_s, rrd_l;         ///< activate to activate: other bank group, same group
+  Timing faw;                  ///< window of four activates of a pseudo channel; zero: no such limit
+  Timing rtp, wr, wtr_s, wtr_l;
+  Timing rtw;        ///< read command to write command
+  Timing ppd;        ///< precharge to precharge
+  Timing rfc, refi;  ///< all-bank refresh: duration, interval
 };
 
 /// One entry of hw_profiles/memory.
@@ -58,13 +64,17 @@ struct MemoryStandard {
   std::string name;  ///< "HBM3"
   MemoryGeometry geometry;
   MemoryTimings timings;
-  double reference_data_rate = 0;  ///< bit/s per pin at which the clock-counted timings were given
-  double max_data_rate = 0;        ///< bit/s per pin
-  /// Timings that are counts of clocks in the standard (bursts, bus turnaround) shrink with the clock; the rest stay in
-  /// ns.
-  std::vector<std::string> clocked;
+  double data_rate = 0;              ///< bit/s per pin at which the timings were given
+  double max_data_rate = 0;          ///< bit/s per pin, the fastest product known
+  std::int64_t bits_per_tick = 2;    ///< data bits per pin in one simulated tick
+  std::int64_t ticks_per_clock = 1;  ///< 1, or 2 where row commands use both edges of CK (HBM3, HBM4)
+  std::int64_t activate_ticks = 1;   ///< row command bus held by one ACT
+  std::int64_t precharge_ticks = 1;  ///< row command bus held by one PRE or REF
+  bool one_command_bus = false;      ///< true: row and column commands share it (GDDR)
 
-  /// @throws InputError naming what does not fit (power of two, row not a multiple of the burst, rc < ras + rp, ...)
+  /// @throws InputError naming what does not fit (a count that is no power of two, a row that is no whole number of
+  /// bursts,
+  ///         rc < ras, refresh that takes longer than its interval, ...)
   void validate() const;
 };
 
