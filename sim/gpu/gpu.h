@@ -8,22 +8,23 @@
 #include "gpu/access_pattern.h"
 #include "gpu/gpu_profile.h"
 #include "gpu/kernel_work.h"
+#include "gpu/l2_cache.h"
 
 namespace kvtide::gpu {
 
-/// What a previous kernel left in L2: serving evicts a layer's KV between steps (cold); benchmarks replay it (warm).
-enum class L2State : std::uint8_t { cold, warm };
-
 class Gpu {
  public:
+  /// The profile's memory standard, channels and data rate at the given fidelity. @throws InputError
   Gpu(GpuProfile profile, Fidelity fidelity);
+  /// The same machine over any other memory (a what-if, a test). @param memory not null
+  Gpu(GpuProfile profile, std::unique_ptr<MemoryModel> memory);
   ~Gpu();
   Gpu(Gpu&&) noexcept;
 
   [[nodiscard]] const GpuProfile& profile() const;
   [[nodiscard]] MemoryModel& memory();
 
-  // Deterministic; safe to call from several threads.
+  // Deterministic; safe to call from several threads. @throws InputError on work out of range
   [[nodiscard]] KernelTime decode_attention(const DecodeAttentionWork& work, L2State l2 = L2State::cold);
   [[nodiscard]] KernelTime gemm(const GemmWork& work);
   [[nodiscard]] KernelTime compress_blocks(const CompressBlocksWork& work);

@@ -1,0 +1,196 @@
+#include "gpu/decode_attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "gpu/block_dispatch.h"
+#include "gpu/memory_traffic.h"
+
+namespace kvtide::gpu {
+namespace {
+
+// Instructions of one CUDA-core lane to turn a packed integer into a 16-bit operand: per pair of elements one extract
+// (lop3), one packed subtract of the zero point, one packed multiply by the scale and half a shift, 3.5 / 2, rounded
+// up.
+constexpr double kDequantizeOperations = 2;
+constexpr double kFlopsPerLaneOperation = 2;  // a profile counts a multiply-add as 2 FLOP
+constexpr std::int64_t kMaxTasks = std::int64_t{1} << 40;
+constexpr double kMaxBytes = 1e18;   // far beyond any device
+constexpr double kMaxSeconds = 1e6;  // keeps a duration inside 64 bits of picoseconds
+
+/// Thread blocks of one task group and what binds them.
+struct SplitTask {
+  BlockGroup blocks;
+  double stream_time = 0;
+  double arithmetic_time = 0;
+};
+
+/// Rates of one SM in this kernel.
+struct SmRates {
+  double stream = 0;     ///< B/s
+  double tensor = 0;     ///< FLOP/s
+  double lanes = 0;      ///< CUDA-core operations/s
+  double transpose = 0;  ///< elements/s; infinite when nothing is transposed
+};
+
+double task_bytes(const AttentionTask& task) {
+  double bytes = 0;
+  for (const PageStream& stream : task.streams) bytes += static_cast<double>(stream.bytes);
+  return bytes;
+}
+
+void check(const GpuProfile& profile, const DecodeAttentionWork& work) {
+  const auto require = [](bool holds, const std::string& message) {
+    if (!holds) throw InputError("decode attention: " + message);
+  };
+  require(work.head_dim >= 1 && work.head_dim <= 65536,
+          fmt::format("head_dim must be in 1..65536, got {}", work.head_dim));
+  require(work.query_heads_per_task >= 1 && work.query_heads_per_task <= 65536,
+          fmt::format("query_heads_per_task must be in 1..65536, got {}", work.query_heads_per_task));
+  require(work.math_bits == 16 || work.math_bits == 8,
+          fmt::format("math_bits must be 16 or 8, got {}", work.math_bits));
+  std::int64_t num_tasks = 0;
+  double bytes = 0;
+  for (const AttentionTask& task : work.tasks) {
+    require(task.count >= 0 && task.count <= kMaxTasks - num_tasks,
+            fmt::format("task counts must be >= 0 and sum to at most {}, got {}", kMaxTasks, task.count));
+    require(task.num_entries >= 0 && task.num_entries <= kMaxTasks,
+            fmt::format("num_entries must be in 0..{}, got {}", kMaxTasks, task.num_entries));
+    require(task.dequantized_elements >= 0 && task.dequantized_elements <= kMaxBytes && task.reconstruction_macs >= 0 &&
+                task.reconstruction_macs <= kMaxBytes,
+            fmt::format("dequantized_elements and reconstruction_macs must be in 0..1e18, got {} and {}",
+                        task.dequantized_elements, task.reconstruction_macs));
+    num_tasks += task.count;
+    bytes += task_bytes(task) * static_cast<double>(task.count);
+  }
+  require(bytes <= kMaxBytes, fmt::format("tasks read {:.3g} B, more than 1e18", bytes));
+  require(work.math_bits == 16 || profile.tensor_flops_8bit > 0,
+          fmt::format("{} has no 8-bit floating-point tensor cores; store fp8 and compute in 16 bit", profile.name));
+}
+
+SplitTask split_task(const AttentionTask& task, const DecodeAttentionWork& work, const AttentionKernel& kernel,
+                     const SmRates& rates, std::int64_t tile_entries, std::int64_t tiles_per_split) {
+  SplitTask result;
+  const std::int64_t num_tiles = std::max<std::int64_t>(1, ceil_div(task.num_entries, tile_entries));
+  const std::int64_t num_splits = ceil_div(num_tiles, tiles_per_split);
+  const std::int64_t own_tiles = ceil_div(num_tiles, num_splits);
+  // The fullest block holds own_tiles whole tiles, or the task's ragged end when there is only one.
+  const double share = std::min(1.0, static_cast<double>(own_tiles * tile_entries) /
+                                         static_cast<double>(std::max<std::int64_t>(1, task.num_entries)));
+  result.stream_time = task_bytes(task) * share / rates.stream;
+
+  const double tile_elements = static_cast<double>(own_tiles * tile_entries * work.head_dim);  // of K; as many of V
+  const double query_rows =
+      static_cast<double>(ceil_div(work.query_heads_per_task, kernel.tile_query_rows) * kernel.tile_query_rows);
+  const double tensor_flops = 4 * query_rows * tile_elements + 2 * task.reconstruction_macs * share;  // q.K and p.V
+  result.arithmetic_time = tensor_flops / rates.tensor + tile_elements / rates.transpose +
+                           task.dequantized_elements * share * kDequantizeOperations / rates.lanes;
+  result.blocks.count = task.count * num_splits;
+  result.blocks.duration = kernel.task_time + kernel.task_time_per_channel * static_cast<double>(work.head_dim) +
+                           std::max(result.stream_time, result.arithmetic_time);
+  return result;
+}
+
+SmRates sm_rates(const GpuProfile& profile, const AttentionKernel& kernel, std::int64_t math_bits, double hit_rate) {
+  const double num_sms = static_cast<double>(profile.num_sms);
+  const bool is_8bit = math_bits == 8;
+  SmRates rates;
+  // Little's law: what is in flight returns after one latency.
+  rates.stream = static_cast<double>(kernel.bytes_in_flight) /
+                 (hit_rate * profile.l2_latency + (1 - hit_rate) * profile.memory_latency);
+  rates.tensor =
+      (is_8bit ? profile.tensor_flops_8bit : profile.tensor_flops_16bit) * kernel.tensor_efficiency / num_sms;
+  rates.lanes = profile.cuda_core_flops / kFlopsPerLaneOperation / num_sms;
+  rates.transpose = is_8bit ? kernel.transpose_rate : INFINITY;
+  return rates;
+}
+
+}  // namespace
+
+std::int64_t split_count(std::int64_t num_tasks, std::int64_t num_tiles, std::int64_t num_sms,
+                         std::int64_t max_splits) {
+  const double sms = static_cast<double>(num_sms);
+  if (static_cast<double>(num_tasks) >= 0.8 * sms || num_tiles <= 4) return 1;
+  const auto filling = [&](std::int64_t splits) {
+    const double waves = static_cast<double>(num_tasks * splits) / sms;
+    return waves / std::ceil(waves);
+  };
+  const std::int64_t largest = std::min({max_splits, num_sms, num_tiles});
+  double best = 0;
+  for (std::int64_t splits = 1; splits <= largest; ++splits) best = std::max(best, filling(splits));
+  std::int64_t splits = 1;
+  while (filling(splits) < 0.85 * best) ++splits;
+  return splits;
+}
+
+KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory, const DecodeAttentionWork& work,
+                                 L2State l2) {
+  check(profile, work);
+  const AttentionKernel& kernel = profile.attention_kernel(work.kernel);
+  const std::int64_t tile_entries = kernel.tile_entries(work.head_dim);
+
+  std::int64_t num_tasks = 0;
+  std::int64_t most_tiles = 1;
+  double bytes = 0;
+  for (const AttentionTask& task : work.tasks) {
+    if (task.count == 0) continue;
+    num_tasks += task.count;
+    most_tiles = std::max(most_tiles, ceil_div(task.num_entries, tile_entries));
+    bytes += task_bytes(task) * static_cast<double>(task.count);
+  }
+  if (num_tasks == 0) return {};
+  const double hit_rate =
+      l2 == L2State::cold ? 0 : cyclic_hit_rate(bytes, static_cast<double>(profile.l2_bytes) * profile.l2_usable_share);
+  const std::int64_t num_splits = split_count(num_tasks, most_tiles, profile.num_sms, kernel.max_splits);
+  const std::int64_t tiles_per_split = ceil_div(most_tiles, num_splits);
+  const SmRates rates = sm_rates(profile, kernel, work.math_bits, hit_rate);
+
+  std::vector<BlockGroup> groups;
+  std::vector<Traffic> traffic;
+  double longest_stream = 0;
+  double longest_arithmetic = 0;
+  for (const AttentionTask& task : work.tasks) {
+    if (task.count == 0) continue;
+    const SplitTask split = split_task(task, work, kernel, rates, tile_entries, tiles_per_split);
+    groups.push_back(split.blocks);
+    longest_stream = std::max(longest_stream, split.stream_time);
+    longest_arithmetic = std::max(longest_arithmetic, split.arithmetic_time);
+    for (const PageStream& stream : task.streams) {
+      const double missed = static_cast<double>(stream.bytes) * static_cast<double>(task.count) * (1 - hit_rate);
+      const auto same = std::ranges::find(traffic, stream.chunk_bytes, &Traffic::chunk_bytes);
+      if (same == traffic.end()) {
+        traffic.push_back({missed, stream.chunk_bytes, 0});
+      } else {
+        same->bytes += missed;
+      }
+    }
+  }
+  const double waves = dispatch_in_waves(std::move(groups), profile.num_sms);
+  const TrafficTime hbm = traffic_time(profile, memory, traffic);
+  const double l2_time = bytes / profile.l2_bandwidth;
+  const double fixed = profile.graph_launch_latency + kernel.fixed_time + (num_splits > 1 ? kernel.combine_time : 0);
+  const double body = std::max({waves, hbm.seconds, l2_time});
+
+  if (!(fixed + body < kMaxSeconds)) {
+    throw InputError(fmt::format("decode attention: the work takes {:.3g} s, more than a million", fixed + body));
+  }
+
+  KernelTime time;
+  time.duration = from_seconds(fixed + body);
+  time.hbm_bytes = static_cast<Bytes>(std::llround(bytes * (1 - hit_rate)));
+  time.row_hit_rate = hbm.row_hit_rate;
+  time.memory_busy_share = hbm.seconds / (fixed + body);
+  if (fixed >= body) {
+    time.limited_by = "launch";
+  } else if (body > waves) {
+    time.limited_by = "memory";
+  } else {
+    time.limited_by = longest_stream >= longest_arithmetic ? "in-flight" : "compute";
+  }
+  return time;
+}
+
+}  // namespace kvtide::gpu

@@ -1,0 +1,42 @@
+#include "gpu/gpu.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "gpu/compress_blocks.h"
+#include "gpu/decode_attention.h"
+#include "gpu/gemm.h"
+
+namespace kvtide::gpu {
+
+struct Gpu::Impl {
+  GpuProfile profile;
+  std::unique_ptr<MemoryModel> memory;
+};
+
+Gpu::Gpu(GpuProfile profile, std::unique_ptr<MemoryModel> memory) : impl_(std::make_unique<Impl>()) {
+  KVTIDE_ASSERT(memory != nullptr, "a GPU needs a memory model");
+  impl_->profile = std::move(profile);
+  impl_->memory = std::move(memory);
+}
+Gpu::~Gpu() = default;
+Gpu::Gpu(Gpu&&) noexcept = default;
+
+const GpuProfile& Gpu::profile() const {
+  return impl_->profile;
+}
+MemoryModel& Gpu::memory() {
+  return *impl_->memory;
+}
+
+KernelTime Gpu::decode_attention(const DecodeAttentionWork& work, L2State l2) {
+  return time_decode_attention(impl_->profile, *impl_->memory, work, l2);
+}
+KernelTime Gpu::gemm(const GemmWork& work) {
+  return time_gemm(impl_->profile, *impl_->memory, work);
+}
+KernelTime Gpu::compress_blocks(const CompressBlocksWork& work) {
+  return time_compress_blocks(impl_->profile, *impl_->memory, work);
+}
+
+}  // namespace kvtide::gpu

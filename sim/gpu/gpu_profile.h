@@ -1,0 +1,100 @@
+#pragma once
+// A GPU as data: what hw_profiles/<name>.yaml says of its SMs, clocks, L2, device memory and attention kernel.
+//
+// Every quantity in the file is written {value: "3.35 TB/s", source: "..."}. Marketing and reported sizes differ: a
+// card sold as 80 GB reports 81,559 MiB = 85,520,809,984 B, and only the reported figure can be allocated. Bus x rate
+// must reproduce the bandwidth: 5120 bit x 5.234 Gbit/s / 8 = 3.350e12 B/s.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+
+namespace kvtide::gpu {
+
+/// A decode-attention kernel generation: tiling, and the few costs that no datasheet tells. Times in seconds.
+struct AttentionKernel {
+  std::string name;
+  double fixed_time = 0;              ///< cache append, split schedule and ramp, once a call (launch not included)
+  double task_time = 0;               ///< prologue and epilogue of one thread block: query in, output out
+  double task_time_per_channel = 0;   ///< the same, per channel of head_dim
+  double combine_time = 0;            ///< second kernel that joins the splits of a task; only when there are splits
+  Bytes bytes_in_flight = 0;          ///< per SM, of KV requested and not yet returned
+  std::int64_t tile_query_rows = 64;  ///< query heads of a group share one tile (rows are padded to this)
+  std::int64_t max_splits = 128;      ///< of one task, along its entries
+  double tensor_efficiency = 0;       ///< of the tensor throughput inside a tile, 0..1
+  double transpose_rate = 0;          ///< V elements/s per SM that an 8-bit kernel brings into the tensor cores' layout
+
+  /// Entries in one tile. The tile shrinks as head_dim grows, because K and V tiles share the SM's scratch memory.
+  [[nodiscard]] std::int64_t tile_entries(std::int64_t head_dim) const;
+  std::vector<std::pair<std::int64_t, std::int64_t>> tiles;  ///< {largest head_dim, entries}, ascending
+};
+
+/// Costs of a dense GEMM that no datasheet tells.
+struct GemmKernel {
+  double fixed_time = 0;         ///< s, ramp and epilogue, once a call (launch not included)
+  double combine_time = 0;       ///< s, sum over the parts when k is split
+  double tensor_efficiency = 0;  ///< of the tensor throughput in a full wave of tiles, 0..1
+};
+
+/// A value of the profile with its origin, in the order of the file; for `show gpus NAME`.
+struct ProfileFact {
+  std::string key;    ///< "memory.bandwidth"
+  std::string value;  ///< as written, "3.35 TB/s"
+  std::string source;
+};
+
+struct GpuProfile {
+  std::string name;                  ///< "h100-sxm"
+  std::vector<std::string> aliases;  ///< other spellings that load the same file
+
+  // Device memory.
+  Bytes reported_bytes = 0;     ///< what the driver reports, never the marketing figure
+  std::string memory_standard;  ///< hw_profiles/memory/<this>.yaml
+  std::int64_t num_stacks = 0;
+  std::int64_t num_channels = 0;  ///< over all stacks
+  std::int64_t bus_bits = 0;
+  double data_rate = 0;        ///< bit/s per pin
+  double bandwidth = 0;        ///< B/s at the pins
+  std::string bandwidth_note;  ///< why bus x rate differs from bandwidth by more than 1 %; else empty
+
+  // L2.
+  Bytes l2_bytes = 0;
+  double l2_usable_share = 1;  ///< of l2_bytes that a working set can use before it spills, (0, 1]
+  double l2_bandwidth = 0;     ///< B/s
+  double l2_latency = 0;       ///< s, load to use, mean over near and far partition
+  double memory_latency = 0;   ///< s, load to use, unloaded
+
+  // SMs.
+  std::int64_t num_sms = 0;
+  double clock = 0;               ///< Hz, the clock of the throughput figures
+  double tensor_flops_16bit = 0;  ///< dense FLOP/s over the device
+  double tensor_flops_8bit = 0;   ///< 0: no 8-bit floating-point tensor cores
+  double cuda_core_flops = 0;     ///< fp32 FLOP/s, a multiply-add counted as 2
+  Bytes bytes_in_flight = 0;      ///< per SM, of a plain streaming kernel with all threads resident
+
+  double graph_launch_latency = 0;   ///< s between dependent kernels of a CUDA graph
+  double stream_launch_latency = 0;  ///< s between dependent kernels launched one by one
+
+  std::vector<AttentionKernel> attention_kernels;  ///< at least one; the first is the default
+  GemmKernel gemm;
+  std::vector<ProfileFact> facts;
+
+  /// @param wanted  empty: the first. @throws InputError listing the known names
+  [[nodiscard]] const AttentionKernel& attention_kernel(const std::string& wanted) const;
+};
+
+/// @param name_or_path  a name or alias in hw_profiles/, or a path to a YAML file
+/// @throws InputError   with file, line and key: unknown name, missing source, bus x rate off by more than 1 % without
+/// a note
+[[nodiscard]] GpuProfile load_gpu_profile(const std::string& name_or_path);
+
+/// Reads a profile from text. @param origin shown in messages instead of a file name
+[[nodiscard]] GpuProfile parse_gpu_profile(const std::string& text, const std::string& origin);
+
+/// Names of the profiles that ship, sorted; aliases are not listed.
+[[nodiscard]] std::vector<std::string> known_gpus();
+
+}  // namespace kvtide::gpu
