@@ -1,0 +1,117 @@
+#include "loss/attention_reference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace kvtide::loss {
+namespace {
+
+constexpr std::uint64_t kMaxWeightBytes = 2 * kGiB;
+
+void check_shapes(const kv::HeadTensors& head) {
+  const bool fits = head.num_positions() > 0 && head.head_dim() > 0 && head.v.rows() == head.k_post.rows() &&
+                    head.v.cols() == head.k_post.cols() && head.q_post.cols() == head.k_post.cols() &&
+                    head.group_size > 0 && head.q_post.rows() == head.group_size * head.num_queries();
+  if (!fits) {
+    throw InputError(
+        fmt::format("attention tensors disagree: k [{}, {}], v [{}, {}], q [{}, {}] for {} query heads x {} queries",
+                    head.k_post.rows(), head.k_post.cols(), head.v.rows(), head.v.cols(), head.q_post.rows(),
+                    head.q_post.cols(), head.group_size, head.num_queries()));
+  }
+}
+
+}  // namespace
+
+HeadReference make_head_reference(const kv::HeadTensors& head, MeasureQueries measure) {
+  check_shapes(head);
+  std::vector<std::int64_t> queries;
+  for (std::int64_t i = 0; i < head.num_queries(); ++i) {
+    const std::int64_t position = head.q_positions[static_cast<std::size_t>(i)];
+    if (position >= measure.first && position <= measure.last && position >= 0) queries.push_back(i);
+  }
+  if (queries.empty()) {
+    const auto [low, high] = std::minmax_element(head.q_positions.begin(), head.q_positions.end());
+    const std::string recorded =
+        head.q_positions.empty() ? "none are recorded" : fmt::format("recorded are {}..{}", *low, *high);
+    throw InputError(fmt::format("no recorded query lies in the measured positions {}..{}; {}", measure.first,
+                                 measure.last, recorded));
+  }
+  const auto num_queries = static_cast<std::int64_t>(queries.size());
+  const std::int64_t rows = num_queries * head.group_size;
+  const std::int64_t positions = head.num_positions();
+  const std::uint64_t bytes = checked_product(static_cast<std::uint64_t>(rows) * sizeof(double),
+                                              static_cast<std::uint64_t>(positions), "attention weights of one head");
+  if (bytes > kMaxWeightBytes) {
+    throw InputError(fmt::format(
+        "{} measured query rows x {} positions need {} of attention weights a head; "
+        "at most {}: measure fewer queries",
+        rows, positions, format_bytes(static_cast<double>(bytes)), format_bytes(static_cast<double>(kMaxWeightBytes))));
+  }
+
+  HeadReference reference;
+  reference.scale = head.attention_scale;
+  reference.k = head.k_post;
+  reference.v = head.v;
+  reference.q.resize(rows, head.head_dim());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t query = queries[static_cast<std::size_t>(row % num_queries)];
+    reference.q.row(row) = head.q_post.row(row / num_queries * head.num_queries() + query);
+    reference.row_positions.push_back(head.q_positions[static_cast<std::size_t>(query)]);
+  }
+  reference.weights.noalias() = reference.q.cast<double>() * (reference.k.cast<double>() * reference.scale).transpose();
+  reference.log_sum_exp.resize(rows);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t seen = std::min(positions, reference.row_positions[static_cast<std::size_t>(row)] + 1);
+    auto scores = reference.weights.row(row);
+    const double largest = scores.head(seen).maxCoeff();
+    double sum = 0;
+    for (std::int64_t j = 0; j < seen; ++j) {
+      if (!std::isfinite(scores(j))) {
+        throw InputError(fmt::format("the attention score of query position {} and key position {} is not finite",
+                                     reference.row_positions[static_cast<std::size_t>(row)], j));
+      }
+      scores(j) = std::exp(scores(j) - largest);
+      sum += scores(j);
+    }
+    scores.head(seen) /= sum;
+    scores.tail(positions - seen).setZero();
+    reference.log_sum_exp(row) = largest + std::log(sum);
+  }
+  reference.outputs.noalias() = reference.weights * reference.v.cast<double>();
+  if (!reference.outputs.allFinite()) throw InputError("a value of the trace is not finite");
+  reference.attention.resize(static_cast<std::size_t>(positions));
+  Eigen::Map<Eigen::RowVectorXd>(reference.attention.data(), positions) =
+      reference.weights.colwise().sum() / static_cast<double>(rows);
+  return reference;
+}
+
+void AttentionReference::add_layer(const kv::LayerTensors& layer) {
+  if (layer.empty()) throw InputError("a layer of the trace has no KV head");
+  std::vector<HeadReference> heads;
+  for (const kv::HeadTensors& head : layer) {
+    const std::int64_t expected = layers_.empty() ? layer.front().num_positions() : num_positions();
+    if (head.num_positions() != expected) {
+      throw InputError(fmt::format("KV heads of one trace must hold the same positions: found {} beside {}",
+                                   head.num_positions(), expected));
+    }
+    heads.push_back(make_head_reference(head, measure_));
+  }
+  layers_.push_back(std::move(heads));
+}
+
+std::int64_t AttentionReference::num_heads() const {
+  std::int64_t count = 0;
+  for (const auto& layer : layers_) count += static_cast<std::int64_t>(layer.size());
+  return count;
+}
+
+std::int64_t AttentionReference::num_positions() const {
+  return layers_.empty() ? 0 : layers_.front().front().num_positions();
+}
+
+}  // namespace kvtide::loss

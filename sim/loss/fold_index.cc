@@ -1,0 +1,234 @@
+#include "loss/fold_index.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/math/distributions/gamma.hpp>
+#include <cmath>
+
+#include "base/random.h"
+
+namespace kvtide::loss {
+namespace {
+
+constexpr std::int64_t kRotations = 1999;
+
+std::int64_t test_bins(std::int64_t period) {
+  return std::min(kTestBins, period);
+}
+
+double detrended_eta_squared(std::span<const double> profile, std::int64_t period) {
+  const Detrended clean = detrend(profile, period);
+  return eta_squared(clean.values, clean.first, period);
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Integer periods in [P / 1.5, 1.5 P] that the fold can tell from P: further away than 2 P / cycles.
+std::vector<std::int64_t> neighbours(std::int64_t period, std::int64_t num_values) {
+  const auto p = static_cast<double>(period);
+  const double blur = 2 * p * p / static_cast<double>(num_values);
+  std::vector<std::int64_t> result;
+  for (auto q = std::max<std::int64_t>(2, static_cast<std::int64_t>(std::ceil(p / 1.5)));
+       q <= static_cast<std::int64_t>(1.5 * p); ++q) {
+    if (std::abs(static_cast<double>(q - period)) > blur && q != period) result.push_back(q);
+  }
+  // A long period has hundreds of neighbours; every n-th tells the median as well.
+  constexpr std::size_t kEnough = 64;
+  if (result.size() > kEnough) {
+    std::vector<std::int64_t> fewer;
+    for (std::size_t i = 0; i < kEnough; ++i) fewer.push_back(result[i * result.size() / kEnough]);
+    return fewer;
+  }
+  return result;
+}
+
+}  // namespace
+
+Detrended detrend(std::span<const double> profile, std::int64_t period) {
+  const auto n = static_cast<std::int64_t>(profile.size());
+  const std::int64_t half = period / 2;
+  Detrended result;
+  result.first = half;
+  if (period < 2 || 2 * half >= n) return result;
+  std::vector<double> sums(profile.size() + 1, 0.0);
+  for (std::size_t j = 0; j < profile.size(); ++j) sums[j + 1] = sums[j] + profile[j];
+  const auto sum = [&](std::int64_t begin, std::int64_t end) {
+    return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];
+  };
+  result.values.reserve(static_cast<std::size_t>(n - 2 * half));
+  for (std::int64_t j = half; j < n - half; ++j) {
+    const auto at = [&](std::int64_t i) { return profile[static_cast<std::size_t>(i)]; };
+    const double window = period % 2 == 1 ? sum(j - half, j + half + 1)
+                                          : sum(j - half + 1, j + half) + 0.5 * (at(j - half) + at(j + half));
+    result.values.push_back(at(j) - window / static_cast<double>(period));
+  }
+  return result;
+}
+
+double eta_squared(std::span<const double> values, std::int64_t first, std::int64_t period) {
+  if (values.empty() || period < 2) return 0;
+  const std::int64_t bins = test_bins(period);
+  std::array<double, kTestBins> sum{};
+  std::array<double, kTestBins> count{};
+  double total = 0;
+  double squares = 0;
+  double largest = 0;
+  std::int64_t phase = first % period;
+  for (const double value : values) {
+    const auto bin = static_cast<std::size_t>(phase * bins / period);
+    sum[bin] += value;
+    count[bin] += 1;
+    total += value;
+    squares += value * value;
+    largest = std::max(largest, std::abs(value));
+    if (++phase == period) phase = 0;
+  }
+  const double mean = total / static_cast<double>(values.size());
+  const double variance = squares - total * mean;
+  // Rounding of the running sums leaves about 1e-16 of the profile's scale in a profile that is constant.
+  constexpr double kRounding = 1e-12;
+  if (variance <= kRounding * std::max(1.0, largest) * static_cast<double>(values.size()) * kRounding ||
+      variance <= kRounding * squares) {
+    return 0;
+  }
+  double between = 0;
+  for (std::size_t bin = 0; bin < static_cast<std::size_t>(bins); ++bin) {
+    if (count[bin] == 0) continue;
+    const double deviation = sum[bin] / count[bin] - mean;
+    between += count[bin] * deviation * deviation;
+  }
+  return std::min(1.0, between / variance);
+}
+
+double periodicity_index(double eta_squared, std::int64_t num_values, std::int64_t period) {
+  const std::int64_t bins = test_bins(period);
+  if (num_values <= bins || eta_squared <= 0) return 0;
+  return 1 - (1 - eta_squared) * static_cast<double>(num_values - 1) / static_cast<double>(num_values - bins);
+}
+
+double rotation_p(std::span<const double> values, std::int64_t period, std::int64_t rotations, std::uint64_t seed) {
+  const std::int64_t rows = static_cast<std::int64_t>(values.size()) / std::max<std::int64_t>(1, period);
+  if (rows < 2 || period < 2) return 1;
+  const std::int64_t bins = test_bins(period);
+  // Running sums of each row, so that a turned row costs one subtraction a bin.
+  const auto width = static_cast<std::size_t>(period + 1);
+  std::vector<double> sums(static_cast<std::size_t>(rows) * width, 0.0);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    double* line = sums.data() + static_cast<std::size_t>(row) * width;
+    for (std::int64_t i = 0; i < period; ++i)
+      line[i + 1] = line[i] + values[static_cast<std::size_t>(row * period + i)];
+  }
+  std::array<std::int64_t, kTestBins + 1> edges{};
+  for (std::int64_t bin = 0; bin <= bins; ++bin)
+    edges[static_cast<std::size_t>(bin)] = ceil(static_cast<double>(bin * period) / static_cast<double>(bins));
+  double grand = 0;
+  for (std::int64_t row = 0; row < rows; ++row) grand += sums[static_cast<std::size_t>(row) * width + width - 1];
+  const double mean = grand / static_cast<double>(rows * period);
+
+  const auto sharpness = [&](auto shift_of_row) {
+    std::array<double, kTestBins> total{};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const double* line = sums.data() + static_cast<std::size_t>(row) * width;
+      const auto shift = static_cast<std::int64_t>(shift_of_row());
+      const auto until = [&](std::int64_t i) { return i < period ? line[i] : line[period] + line[i - period]; };
+      double before = until(edges[0] + shift);
+      for (std::size_t bin = 0; bin < static_cast<std::size_t>(bins); ++bin) {
+        const double here = until(edges[bin + 1] + shift);
+        total[bin] += here - before;
+        before = here;
+      }
+    }
+    double result = 0;
+    for (std::size_t bin = 0; bin < static_cast<std::size_t>(bins); ++bin) {
+      const auto count = static_cast<double>(rows * (edges[bin + 1] - edges[bin]));
+      result += (total[bin] - count * mean) * (total[bin] - count * mean) / count;
+    }
+    return result;
+  };
+
+  const double observed = sharpness([] { return 0; });
+  RandomStream random(seed, "loss.rotation");
+  std::int64_t as_sharp = 0;
+  double sum = 0;
+  double squares = 0;
+  for (std::int64_t i = 0; i < rotations; ++i) {
+    const double value = sharpness([&] { return random.below(static_cast<std::uint64_t>(period)); });
+    if (value >= observed * (1 - 1e-12)) ++as_sharp;
+    sum += value;
+    squares += value * value;
+  }
+  const double counted = static_cast<double>(as_sharp + 1) / static_cast<double>(rotations + 1);
+  constexpr std::int64_t kEnoughToCount = 10;
+  const double average = sum / static_cast<double>(rotations);
+  const double variance = squares / static_cast<double>(rotations) - average * average;
+  if (as_sharp >= kEnoughToCount || !(variance > 0) || !(average > 0)) return counted;
+  // Approximation: beyond the resolution of the rotations, a gamma law with their mean and variance (a sum of squared
+  // bin means is near chi-squared); checked by the false-alarm counts of periodicity_test.cc.
+  const boost::math::gamma_distribution<double> law(average * average / variance, variance / average);
+  return std::min(counted, boost::math::cdf(boost::math::complement(law, observed)));
+}
+
+LevelStatistics level_statistics(std::span<const double> profile, std::int64_t period, std::uint64_t seed) {
+  LevelStatistics result;
+  const auto n = static_cast<std::int64_t>(profile.size());
+  if (period < 2 || n < 2 * period) return result;
+  const Detrended clean = detrend(profile, period);
+  const double eta = eta_squared(clean.values, clean.first, period);
+  result.index = periodicity_index(eta, static_cast<std::int64_t>(clean.values.size()), period);
+  if (eta <= 0) return result;
+  std::vector<double> others;
+  for (const std::int64_t q : neighbours(period, n)) others.push_back(detrended_eta_squared(profile, q));
+  const double usual = median(std::move(others));
+  result.ratio = usual > eta / kMaxRatio ? eta / usual : kMaxRatio;
+  result.rotations = kRotations;
+  result.p = rotation_p(clean.values, period, kRotations, seed);
+  return result;
+}
+
+BlindLevel search_level(std::span<const double> profile, std::int64_t max_period) {
+  const auto n = static_cast<std::int64_t>(profile.size());
+  BlindLevel result;
+  std::vector<double> index(static_cast<std::size_t>(std::max<std::int64_t>(max_period, 1)) + 1, 0.0);
+  double best = 0;
+  for (std::int64_t period = 2; period <= max_period; ++period) {
+    const Detrended clean = detrend(profile, period);
+    double& here = index[static_cast<std::size_t>(period)];
+    here = periodicity_index(eta_squared(clean.values, clean.first, period),
+                             static_cast<std::int64_t>(clean.values.size()), period);
+    if (here > best) {
+      best = here;
+      result.period = period;
+    }
+  }
+  // A period's multiples fold as well as itself: prefer the shortest part that keeps 90 % of the index.
+  for (std::int64_t part = result.period / 2; part >= 2; --part) {
+    const std::int64_t near = result.period / part;
+    std::int64_t candidate = near;
+    if (near + 1 <= max_period && near >= 1 &&
+        index[static_cast<std::size_t>(near + 1)] > index[static_cast<std::size_t>(near)]) {
+      candidate = near + 1;
+    }
+    if (candidate >= 2 && index[static_cast<std::size_t>(candidate)] >= 0.9 * best) {
+      result.period = candidate;
+      break;
+    }
+  }
+  // Frequencies closer than 1/N are one test: every period up to sqrt(N) counts, longer ones by their frequency span.
+  const double root = std::sqrt(static_cast<double>(n));
+  const auto longest = static_cast<double>(max_period);
+  result.independent_periods =
+      std::max(1.0, longest <= root ? longest - 1 : root + static_cast<double>(n) * (1 / root - 1 / longest));
+  return result;
+}
+
+double correct_for_search(double p, double tests) {
+  if (p >= 1) return 1;
+  return -std::expm1(tests * std::log1p(-p));
+}
+
+}  // namespace kvtide::loss

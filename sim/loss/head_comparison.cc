@@ -1,0 +1,152 @@
+#include "loss/head_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace kvtide::loss {
+namespace {
+
+/// exp() of more would let a sum over a million entries leave float64.
+constexpr double kMaxExponent = 650;
+
+bool rows_equal(const kv::RowMatrix& a, std::int64_t row_a, const kv::RowMatrix& b, std::int64_t row_b) {
+  const std::size_t bytes = static_cast<std::size_t>(a.cols()) * sizeof(float);
+  return std::memcmp(a.data() + row_a * a.cols(), b.data() + row_b * b.cols(), bytes) == 0;
+}
+
+/// Sorts positions into untouched, changed and evicted.
+void classify(const HeadReference& reference, const kv::EntryTable& table, HeadComparison& result) {
+  const auto positions = static_cast<std::size_t>(reference.num_positions());
+  const auto num_entries = static_cast<std::size_t>(table.k.rows());
+  KVTIDE_ASSERT(table.entry_of.size() == positions,
+                fmt::format("cache of {} positions against a reference of {}", table.entry_of.size(), positions));
+  KVTIDE_ASSERT(table.k.cols() == reference.k.cols() && table.v.cols() == reference.v.cols() &&
+                    table.v.rows() == table.k.rows() && table.bias.size() == num_entries,
+                "entry table shapes disagree");
+  std::vector<std::int32_t> num_members(num_entries, 0);
+  for (const std::int32_t entry : table.entry_of) {
+    KVTIDE_ASSERT(entry < static_cast<std::int32_t>(num_entries), "entry_of points behind the entry table");
+    if (entry >= 0) ++num_members[static_cast<std::size_t>(entry)];
+  }
+  std::vector<std::int32_t> changed_index(num_entries, -1);
+  result.state.assign(positions, PositionState::untouched);
+  result.first_touched = reference.num_positions();
+  for (std::size_t position = 0; position < positions; ++position) {
+    const std::int32_t entry = table.entry_of[position];
+    const auto j = static_cast<std::int64_t>(position);
+    if (entry < 0) {
+      result.state[position] = PositionState::evicted;
+      result.evicted.push_back(static_cast<std::int32_t>(j));
+    } else {
+      const auto e = static_cast<std::size_t>(entry);
+      const bool same_key = num_members[e] == 1 && table.bias[e] == 0 && rows_equal(reference.k, j, table.k, entry);
+      if (same_key && rows_equal(reference.v, j, table.v, entry)) continue;
+      result.state[position] = PositionState::changed;
+      if (changed_index[e] < 0) {
+        changed_index[e] = static_cast<std::int32_t>(result.changed.size());
+        result.changed.push_back({entry, same_key, {}});
+      }
+      result.changed[static_cast<std::size_t>(changed_index[e])].members.push_back(static_cast<std::int32_t>(j));
+    }
+    result.first_touched = std::min(result.first_touched, j);
+  }
+}
+
+/// phat / Z of every changed entry.
+void weigh_changed(const HeadReference& reference, const kv::EntryTable& table, HeadComparison& result) {
+  const auto num_changed = static_cast<std::int64_t>(result.changed.size());
+  kv::RowMatrix keys(num_changed, reference.k.cols());
+  for (std::int64_t c = 0; c < num_changed; ++c)
+    keys.row(c) = table.k.row(result.changed[static_cast<std::size_t>(c)].entry);
+  result.entry_weights.noalias() = (reference.q * keys.transpose()).cast<double>();
+  for (std::int64_t row = 0; row < reference.num_rows(); ++row) {
+    const std::int64_t query = reference.row_positions[static_cast<std::size_t>(row)];
+    for (std::int64_t c = 0; c < num_changed; ++c) {
+      const ChangedEntry& entry = result.changed[static_cast<std::size_t>(c)];
+      double& weight = result.entry_weights(row, c);
+      if (!is_formed(entry, query)) {
+        weight = 0;
+      } else if (entry.same_key) {
+        weight = reference.weights(row, entry.members.front());
+      } else {
+        const double score =
+            weight * reference.scale + static_cast<double>(table.bias[static_cast<std::size_t>(entry.entry)]);
+        weight = std::exp(std::min(score - reference.log_sum_exp(row), kMaxExponent));
+      }
+    }
+  }
+}
+
+/// Adds the members of pools that do not exist yet for a row, as the full cache holds them.
+void add_unformed(const HeadReference& reference, bool with_outputs, HeadComparison& result) {
+  for (std::int64_t row = 0; row < reference.num_rows(); ++row) {
+    const std::int64_t query = reference.row_positions[static_cast<std::size_t>(row)];
+    for (const ChangedEntry& entry : result.changed) {
+      if (is_formed(entry, query)) continue;
+      for (const std::int32_t j : entry.members) {
+        const double weight = reference.weights(row, j);
+        result.mass_ratio(row) += weight;
+        if (with_outputs && weight > 0) result.outputs.row(row) += weight * reference.v.row(j).cast<double>();
+      }
+    }
+  }
+}
+
+}  // namespace
+
+HeadComparison compare_head(const HeadReference& reference, const kv::HeadCache& cache, bool with_outputs) {
+  KVTIDE_ASSERT(cache.entries.has_value(), "a cache without entries cannot be measured");
+  const kv::EntryTable& table = *cache.entries;
+  HeadComparison result;
+  classify(reference, table, result);
+  const std::int64_t rows = reference.num_rows();
+  result.mass_ratio = Eigen::VectorXd::Ones(rows);
+  if (result.identical()) {
+    if (with_outputs) result.outputs = reference.outputs;
+    return result;
+  }
+  weigh_changed(reference, table, result);
+
+  std::vector<std::int64_t> kept;
+  for (std::size_t j = 0; j < result.state.size(); ++j) {
+    if (result.state[j] == PositionState::untouched) kept.push_back(static_cast<std::int64_t>(j));
+  }
+  const auto num_kept = static_cast<std::int64_t>(kept.size());
+  DoubleMatrix weights(rows, num_kept);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t u = 0; u < num_kept; ++u)
+      weights(row, u) = reference.weights(row, kept[static_cast<std::size_t>(u)]);
+  }
+  result.mass_ratio = weights.rowwise().sum();
+  result.mass_ratio += result.entry_weights.rowwise().sum();
+  if (with_outputs) {
+    DoubleMatrix values(num_kept, reference.v.cols());
+    for (std::int64_t u = 0; u < num_kept; ++u) {
+      values.row(u) = reference.v.row(kept[static_cast<std::size_t>(u)]).cast<double>();
+    }
+    result.outputs.noalias() = weights * values;
+    DoubleMatrix changed_values(static_cast<std::int64_t>(result.changed.size()), reference.v.cols());
+    for (std::int64_t c = 0; c < changed_values.rows(); ++c) {
+      changed_values.row(c) = table.v.row(result.changed[static_cast<std::size_t>(c)].entry).cast<double>();
+    }
+    result.outputs.noalias() += result.entry_weights * changed_values;
+  }
+  add_unformed(reference, with_outputs, result);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    if (reference.row_positions[static_cast<std::size_t>(row)] < result.first_touched) {
+      result.mass_ratio(row) = 1;
+      if (with_outputs) result.outputs.row(row) = reference.outputs.row(row);
+      continue;
+    }
+    KVTIDE_ASSERT(std::isfinite(result.mass_ratio(row)), "compressed keys give scores that are not finite");
+    if (with_outputs && result.mass_ratio(row) > 0) result.outputs.row(row) /= result.mass_ratio(row);
+  }
+  return result;
+}
+
+}  // namespace kvtide::loss

@@ -1,0 +1,22 @@
+#pragma once
+// Attention mass that a compressed head loses, position by position (definition in loss_meter.h).
+
+#include <vector>
+
+#include "loss/head_comparison.h"
+
+namespace kvtide::loss {
+
+struct MassLoss {
+  std::vector<double> lost_mass;  ///< [position] sum_i w_i max(0, a_ij - atilde_ij)
+  std::vector<double> relative;   ///< [position] M = lost_mass / attention; 0/0 is 1 for an evicted key, else 0
+};
+
+[[nodiscard]] MassLoss mass_loss(const HeadReference& reference, const HeadComparison& comparison);
+
+/// Share omega_ij of each member in its entry's attention for one row; equal shares where all weights are 0.
+/// @param shares  [member], overwritten
+void member_shares(const HeadReference& reference, const ChangedEntry& entry, std::int64_t row,
+                   std::vector<double>& shares);
+
+}  // namespace kvtide::loss

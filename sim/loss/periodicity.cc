@@ -1,0 +1,195 @@
+#include "loss/periodicity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "loss/edge_grid.h"
+#include "loss/fold_index.h"
+#include "loss/short_scan.h"
+
+namespace kvtide::loss {
+namespace {
+
+constexpr std::int64_t kMinEdges = 3;
+constexpr double kMinCycles = 6;
+/// A jump grid is taken as proven, or as likely, up to this probability of a grid as coarse by chance.
+constexpr double kProvenGrid = 0.02;
+constexpr double kLikelyGrid = 0.1;
+/// Gates of the level rule: false alarms on 4,096 positions 0 (white), 0.1 % (AR 0.95), 0.6 % (AR 0.99), measured.
+constexpr double kLevelIndex = 0.05;
+constexpr double kLevelRatio = 5;
+constexpr double kLevelP = 0.005;
+/// Gates of the edge index: its 99th percentile without a grid is 0.19 for clustered token eviction, measured.
+constexpr double kEdgeIndex = 0.25;
+constexpr double kEdgeP = 0.001;
+constexpr double kShortP = 0.01;
+
+/// The longest stretch of unprotected positions [begin, end).
+std::pair<std::size_t, std::size_t> open_stretch(const PeriodQuestion& question) {
+  if (question.is_protected.empty()) return {0, question.loss.size()};
+  std::pair<std::size_t, std::size_t> longest{0, 0};
+  std::size_t begin = 0;
+  for (std::size_t j = 0; j <= question.loss.size(); ++j) {
+    if (j < question.loss.size() && question.is_protected[j] == 0) continue;
+    if (j - begin > longest.second - longest.first) longest = {begin, j};
+    begin = j + 1;
+  }
+  return longest;
+}
+
+double offset_of_boundary(double boundary, double period) {
+  const double offset = std::fmod(period - boundary, period);
+  return offset < 0 ? offset + period : offset;
+}
+
+/// Everything the rules look at.
+struct Evidence {
+  std::span<const double> open;  ///< loss on the longest unprotected stretch
+  std::vector<std::vector<double>> own_profile;
+  const std::vector<std::vector<double>>* profiles = nullptr;
+  std::vector<std::int64_t> jumps;
+  std::vector<double> squared;
+
+  [[nodiscard]] auto cycles(double period) const { return static_cast<double>(open.size()) / period; }
+};
+
+void set_period(const Evidence& evidence, const PeriodQuestion& question, PeriodKind kind, std::int64_t period,
+                PeriodVerdict& verdict) {
+  verdict.kind = kind;
+  verdict.period = static_cast<double>(period);
+  verdict.cycles = evidence.cycles(verdict.period);
+  verdict.confirms_block_size = question.known_block_size > 0 && period % question.known_block_size == 0;
+}
+
+void set_level(const LevelStatistics& level, PeriodVerdict& verdict) {
+  verdict.periodicity_index = level.index;
+  verdict.periodicity_ratio = level.ratio;
+  verdict.periodicity_p = level.p;
+}
+
+void set_edges(const EdgeIndex& edges, PeriodVerdict& verdict) {
+  verdict.edge_index = edges.index;
+  verdict.edge_p = edges.p;
+}
+
+/// Every jump of a noise-free profile on one grid.
+bool exact_rule(const Evidence& evidence, const PeriodQuestion& question, PeriodVerdict& verdict) {
+  if (question.head_mass_loss == nullptr) return false;
+  const JumpGrid grid = jump_grid(evidence.jumps);
+  if (grid.edges < kMinEdges || grid.period < 2 || grid.chance_searched > kLikelyGrid) return false;
+  const bool proven = grid.chance_searched <= kProvenGrid;
+  set_period(evidence, question, proven ? PeriodKind::grid_locked : PeriodKind::likely, grid.period, verdict);
+  verdict.grid_offset = offset_of_boundary(static_cast<double>(grid.boundary), verdict.period);
+  verdict.jumps_on_grid = 1;
+  verdict.chance = grid.chance;
+  set_level(level_statistics(evidence.open, grid.period, question.seed), verdict);
+  set_edges(edge_index(evidence.squared, grid.period), verdict);
+  verdict.certainty = fmt::format("all {} jumps on one grid of {} (chance {:.1e}{})", grid.edges, grid.period,
+                                  grid.chance, proven ? "" : "; too few jumps to be sure");
+  return true;
+}
+
+/// Jumps of a noisy mask that crowd on a grid.
+bool edge_rule(const Evidence& evidence, const PeriodQuestion& question, PeriodVerdict& verdict) {
+  const std::int64_t longest = std::min(question.max_period, static_cast<std::int64_t>(evidence.squared.size()) / 2);
+  const EdgeIndex edges = search_edge_index(evidence.squared, longest);
+  set_edges(edges, verdict);
+  if (!is_mask_like(*evidence.profiles) || edges.period == 0) return false;
+  if (edges.index < kEdgeIndex || edges.p > kEdgeP) return false;
+  set_period(evidence, question, PeriodKind::grid_locked, edges.period, verdict);
+  verdict.grid_offset = offset_of_boundary(std::round(edges.boundary), verdict.period);
+  verdict.chance = edges.p;
+  const auto boundary = static_cast<std::int64_t>(std::llround(edges.boundary)) % edges.period;
+  const auto on_grid = std::count_if(evidence.jumps.begin(), evidence.jumps.end(),
+                                     [&](std::int64_t jump) { return jump % edges.period == boundary; });
+  if (!evidence.jumps.empty()) {
+    verdict.jumps_on_grid = static_cast<double>(on_grid) / static_cast<double>(evidence.jumps.size());
+  }
+  set_level(level_statistics(evidence.open, edges.period, question.seed), verdict);
+  verdict.certainty =
+      fmt::format("jumps crowd on a grid of {}: edge index {:.2f}, p {:.1e}", edges.period, edges.index, edges.p);
+  return true;
+}
+
+/// A level that repeats, six cycles or more.
+bool level_rule(const Evidence& evidence, const PeriodQuestion& question, PeriodVerdict& verdict) {
+  const auto longest =
+      std::min(question.max_period, static_cast<std::int64_t>(static_cast<double>(evidence.open.size()) / kMinCycles));
+  const BlindLevel search = search_level(evidence.open, longest);
+  if (search.period == 0) return false;
+  LevelStatistics level = level_statistics(evidence.open, search.period, question.seed);
+  level.p = correct_for_search(level.p, search.independent_periods);
+  set_level(level, verdict);
+  if (level.index < kLevelIndex || level.ratio < kLevelRatio || level.p > kLevelP) return false;
+  set_period(evidence, question, PeriodKind::level, search.period, verdict);
+  verdict.chance = level.p;
+  verdict.certainty =
+      fmt::format("level repeats every {} positions: index {:.2f}, ratio {:.1f}, p {:.1e} after the search",
+                  search.period, level.index, level.ratio, level.p);
+  return true;
+}
+
+/// Two to five cycles: never more than likely.
+bool short_rule(const Evidence& evidence, const PeriodQuestion& question, PeriodVerdict& verdict) {
+  const auto n = static_cast<std::int64_t>(evidence.open.size());
+  const ShortScan scan =
+      search_short_scan(evidence.open, static_cast<std::int64_t>(static_cast<double>(n) / kMinCycles) + 1,
+                        std::min(question.max_period, n / 2), question.seed);
+  if (scan.period == 0 || scan.p > kShortP) return false;
+  set_period(evidence, question, PeriodKind::likely, scan.period, verdict);
+  set_level(level_statistics(evidence.open, scan.period, question.seed), verdict);
+  verdict.chance = scan.p;
+  const auto missing = static_cast<std::int64_t>(std::ceil(kMinCycles * verdict.period)) - n;
+  verdict.certainty = fmt::format(
+      "{:.1f} cycles of {} agree ({:.2f}, p {:.3f}, resolution {:.3f}); {} more positions would prove it",
+      verdict.cycles, scan.period, scan.agreement, scan.p, 1.0 / static_cast<double>(scan.surrogates + 1), missing);
+  return true;
+}
+
+}  // namespace
+
+std::string_view to_string(PeriodKind kind) {
+  switch (kind) {
+    case PeriodKind::none:
+      return "none";
+    case PeriodKind::level:
+      return "level";
+    case PeriodKind::grid_locked:
+      return "grid_locked";
+    case PeriodKind::likely:
+      return "likely";
+  }
+  return "";
+}
+
+PeriodVerdict find_period(const PeriodQuestion& question) {
+  KVTIDE_ASSERT(question.is_protected.empty() || question.is_protected.size() == question.loss.size(),
+                "one protection flag a position");
+  const auto [begin, end] = open_stretch(question);
+  Evidence evidence;
+  evidence.open = question.loss.subspan(begin, end - begin);
+  if (question.head_mass_loss != nullptr) {
+    evidence.profiles = question.head_mass_loss;
+    evidence.jumps = jump_positions(*evidence.profiles);
+  } else {
+    // Outside the stretch the profile is held constant: the step from protected to open says nothing about a grid.
+    std::vector<double> held(question.loss.begin(), question.loss.end());
+    for (std::size_t j = 0; j < held.size() && begin < end; ++j) held[j] = question.loss[std::clamp(j, begin, end - 1)];
+    evidence.own_profile.push_back(std::move(held));
+    evidence.profiles = &evidence.own_profile;
+  }
+  evidence.squared = squared_jumps(*evidence.profiles);
+  PeriodVerdict verdict;
+  verdict.edges = static_cast<std::int64_t>(evidence.jumps.size());
+  if (exact_rule(evidence, question, verdict) || edge_rule(evidence, question, verdict) ||
+      level_rule(evidence, question, verdict) || short_rule(evidence, question, verdict)) {
+    return verdict;
+  }
+  verdict.certainty = "no period found";
+  return verdict;
+}
+
+}  // namespace kvtide::loss

@@ -1,0 +1,52 @@
+#pragma once
+// The exact prefix experiment: the content stays, the block grid moves as if `shift` tokens had been put in front of
+// it. Profiles are indexed by content position, so that a difference between two shifts is what a longer prefix
+// changes.
+//
+// Example: blocks of 128, every other one evicted, all positions equally read. A shift of 2 flips the two positions at
+// each edge: PS(2) = 2 / 128 = 1.56 % in the mean, 1 at the worst position.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "kv/head_cache.h"
+#include "loss/attention_reference.h"
+#include "loss/loss_meter.h"
+
+namespace kvtide::loss {
+
+struct PrefixScanSettings {
+  std::int64_t max_shift = 0;  ///< shifts 0, step, 2 step, ... <= max_shift; usually twice the block size
+  std::int64_t step = 1;       ///< >= 1
+  std::int64_t repeats_after =
+      0;  ///< compression depends on the shift modulo this only (a fixed grid: block_size); 0: unknown
+  bool with_output_error = true;             ///< the dearer half
+  std::vector<std::int64_t> kept_positions;  ///< whose kept share is reported (a fact's digits); empty: every position
+  HeadReduction reduction = HeadReduction::reader;
+};
+
+struct PrefixScan {
+  std::vector<std::int64_t> shift;
+  std::int64_t num_layers = 0;
+  std::int64_t num_heads = 0;             ///< KV heads of a layer (of the layer with most)
+  std::vector<double> lost_mass;          ///< [shift, layer, kv_head] lost attention, summed over positions
+  std::vector<double> output_error;       ///< [shift, layer, kv_head] mean E; NaN without with_output_error
+  std::vector<double> kept_share;         ///< [shift, layer, kv_head] of kept_positions, held by some entry
+  std::vector<double> sensitivity;        ///< [shift] PS = mean over positions of |L_shift(j) - L_0(j)|
+  std::vector<double> worst_sensitivity;  ///< [shift] the largest of these differences
+  /// Flat index into the three arrays.
+  [[nodiscard]] std::size_t index(std::int64_t shift_index, std::int64_t layer, std::int64_t head) const {
+    return static_cast<std::size_t>((shift_index * num_layers + layer) * num_heads + head);
+  }
+};
+
+/// Compresses one layer with the grid moved by `shift` (grid_offset = shift mod block_size).
+using CompressAtShift = std::function<kv::LayerCache(std::int64_t layer, std::int64_t shift)>;
+
+/// @throws InputError  max_shift outside 0..2^24, step below 1, more than 1,000,000 shifts, or a kept position outside
+/// the trace
+[[nodiscard]] PrefixScan scan_prefix(const AttentionReference& reference, const CompressAtShift& compress,
+                                     const PrefixScanSettings& settings);
+
+}  // namespace kvtide::loss
