@@ -109,6 +109,8 @@ Document Document::parse(const std::string& text, const std::string& name) {
   if (text.size() > kMaxFileBytes) {
     throw InputError(fmt::format("{}: longer than {} bytes, the limit for a configuration file", name, kMaxFileBytes));
   }
+  if (text.find('\0') != std::string::npos)
+    throw InputError(fmt::format("{}: not a text file (it holds a NUL byte)", name));
   auto state = std::make_shared<State>();
   state->name = std::make_shared<const std::string>(name);
   state->text = text;

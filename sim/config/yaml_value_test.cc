@@ -205,6 +205,7 @@ TEST(YamlDocument, OversizedMissingAndMalformedFilesAreInputErrors) {
   EXPECT_THROW((void)Document::load("/nonexistent/x.yaml"), InputError);
   EXPECT_THROW((void)Document::load("/"), InputError);
   EXPECT_THAT(message_of("a: [1, 2"), HasSubstr("not YAML"));
+  EXPECT_THAT(message_of(std::string("a: 1\0", 5)), HasSubstr("NUL"));
   EXPECT_THAT(message_of("a: 1\n---\nb: 2"), HasSubstr("more than one document"));
   EXPECT_THAT(message_of("[1, 2]: 3"), HasSubstr("key must be text"));
   EXPECT_THAT(message_of("? \n: 3"), HasSubstr("key must be text"));

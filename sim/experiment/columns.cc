@@ -1,0 +1,78 @@
+#include "experiment/columns.h"
+
+#include <array>
+
+namespace kvtide::experiment {
+namespace {
+
+constexpr ColumnType kNumber = ColumnType::number;
+constexpr ColumnType kText = ColumnType::text;
+
+// NaN in a number column: not measured, or the run failed.
+constexpr std::array kColumns{
+    Column{"kv_bytes_full", kNumber, "B", "KV cache of one sequence without compression, in whole pages"},
+    Column{"kv_bytes", kNumber, "B", "KV cache of one sequence as compressed: metadata and page rounding included"},
+    Column{"memory_saving", kNumber, "1", "1 - kv_bytes / kv_bytes_full"},
+    Column{"bytes_per_token", kNumber, "B", "kv_bytes divided by the context's tokens"},
+    Column{"peak_bytes", kNumber, "B",
+           "Largest KV cache of one sequence at any moment, before and while it is compressed"},
+    Column{"decode_step_us_full", kNumber, "us", "One decode step of the whole batch with the uncompressed cache"},
+    Column{"decode_step_us", kNumber, "us", "One decode step of the whole batch with the compressed cache"},
+    Column{"decode_speedup", kNumber, "1", "decode_step_us_full / decode_step_us"},
+    Column{"compress_us_per_block", kNumber, "us",
+           "GPU time to compress one block of one sequence, all layers, when it fills"},
+    Column{"max_sequences_full", kNumber, "1", "Sequences of this context that fit at once without compression"},
+    Column{"max_sequences", kNumber, "1", "Sequences of this context that fit at once, compressed"},
+    Column{"max_context_tokens_full", kNumber, "token", "Longest context that fits at this batch without compression"},
+    Column{"max_context_tokens", kNumber, "token", "Longest context that fits at this batch, compressed"},
+    Column{"kv_bound", kNumber, "1", "1 when the KV cache is what limits concurrency or decode time, else 0"},
+    Column{"loss_mean", kNumber, "1",
+           "Attention-weighted mean of the chosen loss over positions; with heads: reader the share of attention lost"},
+    Column{"loss_worst", kNumber, "1", "Largest mean loss of any span of loss.span positions, protected ones left out"},
+    Column{"loss_worst_over_mean", kNumber, "1", "loss_worst / loss_mean"},
+    Column{"loss_cvar05", kNumber, "1", "Mean loss of the worst 5 % of positions"},
+    Column{"longest_lost_run", kNumber, "token", "Longest run of positions that each lost more than half"},
+    Column{"output_error", kNumber, "1", "Mean relative error of the attention output, ||o - o'|| / ||o||"},
+    Column{"bits_lost", kNumber, "bit", "Mean bits lost of one stored element of K and V against fp16"},
+    Column{"position_stability", kNumber, "1",
+           "Stability of success over positions: 1 flat, lower the more it depends on the position"},
+    Column{"prefix_sensitivity", kNumber, "1",
+           "Largest mean change of a position's loss when the block grid moves under the same text"},
+    Column{"period", kNumber, "token",
+           "Period found in the loss profile, from its own jumps or tests; NaN when there is none"},
+    Column{"grid_offset", kNumber, "token",
+           "Found offset of the block grid: the block of position p is (p + grid_offset) / period"},
+    Column{"period_kind", kText, "1", "grid_locked, level, likely or none"},
+    Column{"cycles", kNumber, "1", "Periods that the measured positions cover"},
+    Column{"periodicity_index", kNumber, "1",
+           "Share of the profile's variance that its phase explains, corrected for chance"},
+    Column{"periodicity_ratio", kNumber, "1", "That share against the same at neighbouring periods"},
+    Column{"periodicity_p", kNumber, "1",
+           "Probability of such a phase profile by chance, corrected for the periods searched"},
+    Column{"edge_index", kNumber, "1", "Concentration of the profile's jumps at one phase, 0..1"},
+    Column{"edge_p", kNumber, "1", "Probability of such a concentration by chance"},
+    Column{"free_blocks", kNumber, "1",
+           "Blocks of one KV head that the policy may choose among; 0 means a floor, not a choice"},
+    Column{"loss_model", kText, "1", "Model whose recorded attention the loss was measured on"},
+    Column{"loss_tokens", kNumber, "token", "Tokens of the trace the loss was measured on"},
+    Column{"run_seed", kText, "1", "Seed of this run's random streams, hexadecimal, derived from its content"},
+    Column{"compression_setting", kText, "1", "The resolved compression as one line of YAML"},
+    Column{"status", kText, "1", "ok or failed"},
+    Column{"status_reason", kText, "1", "Why the run failed, else empty"},
+    Column{"warnings", kText, "1", "What is legal and probably not meant, else empty"},
+};
+
+}  // namespace
+
+std::span<const Column> columns() {
+  return kColumns;
+}
+
+const Column* find_column(const std::string& name) {
+  for (const Column& column : kColumns) {
+    if (name == column.name) return &column;
+  }
+  return nullptr;
+}
+
+}  // namespace kvtide::experiment

@@ -1,0 +1,25 @@
+#pragma once
+// The one table of summary columns: the writer takes `units` and `long_name` from it, `kvtide explain COLUMN` its
+// definition.
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace kvtide::experiment {
+
+enum class ColumnType : std::uint8_t { number, text };
+
+struct Column {
+  const char* name;
+  ColumnType type;
+  const char* units;       ///< "B", "us", "token", "1"
+  const char* definition;  ///< one sentence; also the dataset's long_name
+};
+
+/// Every column but the swept keys, in the order of the file.
+[[nodiscard]] std::span<const Column> columns();
+/// Null when unknown.
+[[nodiscard]] const Column* find_column(const std::string& name);
+
+}  // namespace kvtide::experiment

@@ -1,0 +1,139 @@
+#include "experiment/experiment.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "config/yaml_value.h"
+#include "experiment/setting_reader.h"
+#include "experiment/sweep.h"
+
+namespace kvtide::experiment {
+namespace {
+
+using config::Document;
+
+/// Errors of many documents that are copies of one: each sentence once, in order of appearance.
+class ErrorList {
+ public:
+  void add(const std::vector<std::string>& errors) {
+    for (const std::string& error : errors) {
+      if (seen_.insert(error).second) errors_.push_back(error);
+    }
+  }
+  [[nodiscard]] bool is_long() const { return errors_.size() >= 100; }
+  void throw_if_any() const {
+    if (!errors_.empty()) throw InputError(fmt::format("{}", fmt::join(errors_, "\n")));
+  }
+
+ private:
+  std::vector<std::string> errors_;
+  std::set<std::string> seen_;
+};
+
+void finish_run(Run& run, NameResolver& resolver, const config::Value& root) {
+  Setting& setting = run.setting;
+  const std::string trace =
+      setting.trace.kind == TraceKind::recorded ? resolver.trace(root.at("trace").text()).fingerprint : "";
+  const std::string content = canonical_text(setting, resolver.model(root.at("model").text()).fingerprint,
+                                             resolver.gpu(root.at("gpu").text()).fingerprint, trace);
+  run.key = fnv1a64(content);
+  run.seed = mix64(run.key);
+  if (setting.partition == PartitionKind::random_offset) {
+    setting.compression.grid_offset = static_cast<std::int64_t>(
+        RandomStream(run.seed, "grid_offset").below(static_cast<std::uint64_t>(setting.compression.block_size)));
+  }
+}
+
+void warn(const Run& run, std::set<std::string>& warnings) {
+  const Setting& setting = run.setting;
+  if (setting.compression.block_size > setting.context_tokens) {
+    warnings.insert(fmt::format(
+        "compression.block_size {} is larger than context_tokens {}: one protected block, nothing is compressed",
+        setting.compression.block_size, setting.context_tokens));
+  }
+}
+
+}  // namespace
+
+std::string run_name(std::int64_t index) {
+  return fmt::format("{:05}", index);
+}
+
+Experiment parse_experiment(const std::string& yaml, const std::string& path, const std::string& base_folder,
+                            const Overrides& overrides) {
+  Document document = Document::parse(yaml, path);
+  for (const auto& [key, value] : overrides.sets) document.set(key, value);
+  if (overrides.seed) document.set("seed", fmt::format("{}", *overrides.seed));
+
+  Experiment experiment;
+  experiment.path = path;
+  experiment.yaml = yaml;
+  experiment.sets = overrides.sets;
+  if (overrides.seed) experiment.sets.emplace_back("seed", fmt::format("{}", *overrides.seed));
+  if (!document.root().is_map()) {
+    document.root().error("expected a mapping with the keys name, model, gpu, trace");
+    document.throw_if_errors();
+  }
+  experiment.name = document.root().string("name");
+  if (experiment.name.size() > 200) document.root().at("name").error("expected at most 200 characters");
+  const std::vector<SweepAxis> axes = read_sweep(document.root().at("sweep"), overrides);
+  for (const SweepAxis& axis : axes) experiment.axes.push_back(axis.axis);
+
+  ErrorList errors;
+  errors.add(document.errors());
+  const std::uint64_t total = document.errors().empty() ? num_runs(axes) : 1;
+  NameResolver resolver(base_folder);
+  std::set<std::string> warnings;
+  std::string keys;
+  for (std::uint64_t index = 0; index < total && !errors.is_long(); ++index) {
+    Document copy = document.clone();
+    Run run;
+    run.index = static_cast<std::int64_t>(index);
+    run.axis_values.resize(axes.size());
+    std::uint64_t rest = index;
+    for (std::size_t i = axes.size(); i-- > 0;) {
+      const std::size_t length = std::max<std::size_t>(axes[i].values.size(), 1);
+      run.axis_values[i] = static_cast<std::int64_t>(rest % length);
+      rest /= length;
+    }
+    try {
+      for (std::size_t i = 0; i < axes.size(); ++i) {
+        if (!axes[i].values.empty())
+          copy.set(axes[i].axis.column, axes[i].values[static_cast<std::size_t>(run.axis_values[i])]);
+      }
+    } catch (const InputError& error) {
+      errors.add({fmt::format("{}: sweep: {}", path, error.what())});
+      break;
+    }
+    const config::Value root = copy.root();
+    (void)root.at("name");
+    root.at("sweep").accept_all();
+    run.setting = read_setting(root, resolver);
+    root.finish();
+    if (!copy.errors().empty()) {
+      errors.add(copy.errors());
+      continue;
+    }
+    finish_run(run, resolver, root);
+    warn(run, warnings);
+    keys += fmt::format("{:016x}", run.key);
+    experiment.runs.push_back(std::move(run));
+  }
+  errors.throw_if_any();
+  experiment.key = fnv1a64(keys);
+  experiment.warnings.assign(warnings.begin(), warnings.end());
+  return experiment;
+}
+
+Experiment load_experiment(const std::string& path, const Overrides& overrides) {
+  const Document document = Document::load(path);
+  return parse_experiment(document.text(), path, std::filesystem::path(path).parent_path().string(), overrides);
+}
+
+}  // namespace kvtide::experiment

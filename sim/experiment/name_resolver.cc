@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "experiment/setting_reader.h"
+#include "gpu/gpu_profile.h"
+#include "model/model.h"
+
+namespace kvtide::experiment {
+namespace fs = std::filesystem;
+
+std::string NameResolver::located(const std::string& path) const {
+  std::error_code ignored;
+  const fs::path beside = fs::path(base_folder_) / path;
+  if (!path.empty() && fs::is_regular_file(beside, ignored)) return beside.string();
+  return path;
+}
+
+const NameResolver::Resolved& NameResolver::model(const std::string& name) {
+  const auto [entry, is_new] = models_.try_emplace(name);
+  Resolved& resolved = entry->second;
+  if (!is_new) return resolved;
+  try {
+    resolved.path = located(name);
+    const Model model = load_model(resolved.path);
+    resolved.head_dim = model.head_dim;
+    // The geometry, not the file: comments and the order of keys do not change a run.
+    resolved.fingerprint =
+        fmt::format("{} {} {} {} {} {} {} {} {} {}", model.num_layers, model.num_query_heads, model.num_kv_heads,
+                    model.head_dim, model.hidden_size, model.intermediate_size, model.vocab_size, model.max_positions,
+                    model.num_parameters(), model.weight_bytes_per_parameter);
+  } catch (const Error& error) {
+    resolved.error = error.what();
+  }
+  return resolved;
+}
+
+const NameResolver::Resolved& NameResolver::gpu(const std::string& name) {
+  const auto [entry, is_new] = gpus_.try_emplace(name);
+  Resolved& resolved = entry->second;
+  if (!is_new) return resolved;
+  try {
+    resolved.path = located(name);
+    const gpu::GpuProfile profile = gpu::load_gpu_profile(resolved.path);
+    resolved.fingerprint = profile.name;
+    for (const gpu::ProfileFact& fact : profile.facts)
+      resolved.fingerprint += fmt::format(" {}={}", fact.key, fact.value);
+  } catch (const Error& error) {
+    resolved.error = error.what();
+  }
+  return resolved;
+}
+
+const NameResolver::Resolved& NameResolver::trace(const std::string& path) {
+  const auto [entry, is_new] = traces_.try_emplace(path);
+  Resolved& resolved = entry->second;
+  if (!is_new) return resolved;
+  try {
+    resolved.path = located(path);
+    std::error_code ignored;
+    if (!fs::is_regular_file(resolved.path, ignored)) {
+      throw InputError(fmt::format("no such file, neither in {} nor here", base_folder_.empty() ? "." : base_folder_));
+    }
+    resolved.fingerprint = file_fingerprint(resolved.path);
+  } catch (const Error& error) {
+    resolved.error = error.what();
+  }
+  return resolved;
+}
+
+}  // namespace kvtide::experiment

@@ -1,0 +1,89 @@
+#include "experiment/runs_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace kvtide::experiment {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kKeyFile = "experiment.key";
+
+/// "00012.h5" or a leftover "00012.h5.partial-<pid>" of a killed process.
+bool is_run_file(const std::string& name) {
+  const std::size_t dot = name.find(".h5");
+  if (dot == std::string::npos || dot < 5) return false;
+  const bool is_numbered = std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(dot),
+                                       [](char c) { return c >= '0' && c <= '9'; });
+  return is_numbered && (name.size() == dot + 3 || name.compare(dot, 12, ".h5.partial-") == 0);
+}
+
+void remove_run_files(const std::string& path, bool only_partial) {
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(path, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (is_run_file(name) && (!only_partial || !name.ends_with(".h5"))) {
+      std::error_code ignored;
+      fs::remove(entry.path(), ignored);
+    }
+  }
+  if (failure) throw EnvironmentError(fmt::format("{}: cannot be listed: {}", path, failure.message()));
+}
+
+/// Partial, fsync, rename, as every file that somebody may read after a crash.
+void write_key(const std::string& path, const std::string& text) {
+  const std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
+  const int descriptor = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  bool is_good = descriptor >= 0;
+  if (is_good) {
+    is_good =
+        ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(descriptor) == 0;
+    is_good = ::close(descriptor) == 0 && is_good;
+  }
+  if (!is_good || ::rename(partial.c_str(), path.c_str()) != 0) {
+    const std::string reason = std::strerror(errno);
+    ::unlink(partial.c_str());
+    throw EnvironmentError(fmt::format("{}: cannot be written: {}", path, reason));
+  }
+}
+
+}  // namespace
+
+RunsFolder::RunsFolder(const std::string& output, const Experiment& experiment, bool resume) : path_(output + ".runs") {
+  const std::string key_path = fmt::format("{}/{}", path_, kKeyFile);
+  const std::string key = fmt::format("{:016x} {} runs\n", experiment.key, experiment.runs.size());
+  std::error_code failure;
+  const bool existed = fs::is_directory(path_, failure);
+  fs::create_directories(path_, failure);
+  if (failure) throw EnvironmentError(fmt::format("{}: cannot be created: {}", path_, failure.message()));
+  if (existed) {
+    std::string found;
+    if (std::ifstream file(key_path); file) std::getline(file, found);
+    if (resume && !found.empty() && found + "\n" != key) {
+      throw InputError(
+          fmt::format("{}: holds runs of another configuration ({}, now {} runs with key {:016x}); give another "
+                      "--output, or leave --resume out to start anew",
+                      path_, found, experiment.runs.size(), experiment.key));
+    }
+    remove_run_files(path_, resume && !found.empty());
+  }
+  write_key(key_path, key);
+}
+
+void RunsFolder::remove() const {
+  remove_run_files(path_, false);
+  std::error_code ignored;
+  fs::remove(fs::path(path_) / kKeyFile, ignored);
+  fs::remove(path_, ignored);  // fails, as it should, when somebody put something else there
+}
+
+}  // namespace kvtide::experiment

@@ -1,0 +1,152 @@
+#include "experiment/setting.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/units.h"
+
+namespace kvtide::experiment {
+namespace {
+
+std::string ratio_text(kv::PartsPerMillion parts) {
+  return fmt::format("{}", static_cast<double>(parts) / 1e6);
+}
+
+std::string scope_text(kv::HeadScope scope) {
+  return scope == kv::HeadScope::shared ? "shared" : "per_head";
+}
+std::string axis_text(kv::GroupAxis axis) {
+  return axis == kv::GroupAxis::channel ? "channel" : "token";
+}
+
+struct StageText {
+  std::string operator()(const kv::Evict& stage) const {
+    return fmt::format("{{evict: {{scorer: {}, granularity: {}, keep_ratio: {}, heads: {}}}}}", stage.scorer,
+                       stage.granularity == kv::Granularity::block ? "block" : "token", ratio_text(stage.keep),
+                       scope_text(stage.heads));
+  }
+  std::string operator()(const kv::Pool& stage) const {
+    return fmt::format("{{pool: {{width: {}, rope: {}, mass_correct: {}}}}}", stage.width,
+                       stage.rope == kv::RopeState::pre ? "pre" : "post", stage.mass_correct);
+  }
+  std::string operator()(const kv::LowRank& stage) const {
+    return fmt::format("{{low_rank: {{rank: {}, scope: block}}}}", stage.rank);
+  }
+  std::string operator()(const kv::Quantize& stage) const {
+    return fmt::format("{{quantize: {{format: int{}, group: {}, k_axis: {}, v_axis: {}, residual: {}}}}}", stage.bits,
+                       stage.group, axis_text(stage.k_axis), axis_text(stage.v_axis), stage.residual);
+  }
+};
+
+}  // namespace
+
+std::string to_string(kv::CacheLayout value) {
+  return value == kv::CacheLayout::shared ? "shared" : "per_head";
+}
+std::string to_string(PartitionKind value) {
+  return value == PartitionKind::fixed ? "fixed" : "random_offset";
+}
+std::string to_string(QueryMode value) {
+  return value == QueryMode::agnostic ? "agnostic" : "aware";
+}
+
+std::string to_string(MeasureQueries value) {
+  switch (value) {
+    case MeasureQueries::question:
+      return "question";
+    case MeasureQueries::answer:
+      return "answer";
+    case MeasureQueries::all:
+      return "all";
+    case MeasureQueries::range:
+      return "range";
+  }
+  return {};
+}
+
+std::string to_string(LossMetric value) {
+  switch (value) {
+    case LossMetric::mass_loss:
+      return "mass_loss";
+    case LossMetric::output_loss:
+      return "output_loss";
+    case LossMetric::bits_lost:
+      return "bits_lost";
+  }
+  return {};
+}
+
+std::string to_string(HeadReduction value) {
+  switch (value) {
+    case HeadReduction::reader:
+      return "reader";
+    case HeadReduction::mean:
+      return "mean";
+    case HeadReduction::max:
+      return "max";
+  }
+  return {};
+}
+
+std::string compression_text(const Setting& setting) {
+  const kv::Compression& compression = setting.compression;
+  std::vector<std::string> stages;
+  for (const kv::Stage& stage : compression.stages) stages.push_back(std::visit(StageText{}, stage));
+  const std::string offset =
+      setting.partition == PartitionKind::fixed ? fmt::format(", offset: {}", compression.grid_offset) : "";
+  return fmt::format("{{block_size: {}, partition: {{kind: {}{}}}, protect: {{sinks: {}, window: {}}}, stages: [{}]}}",
+                     compression.block_size, to_string(setting.partition), offset, compression.sinks,
+                     compression.window, fmt::join(stages, ", "));
+}
+
+std::string canonical_text(const Setting& setting, const std::string& model_fingerprint,
+                           const std::string& gpu_fingerprint, const std::string& trace_fingerprint) {
+  std::string trace = trace_fingerprint;
+  if (setting.trace.kind == TraceKind::synthetic) {
+    trace = setting.trace.synthetic_kind;
+    for (const auto& [name, value] : setting.trace.parameters) trace += fmt::format(" {}={}", name, value);
+  }
+  const LossSetting& loss = setting.loss;
+  const MeasureSetting& measure = setting.measure;
+  return fmt::format(
+      "model {}\ngpu {}\ntrace {}\ncontext_tokens {}\nbatch {}\npage_size {}\nlayout {}\ncompression {}\n"
+      "loss {} {} {} {} {} {} {} {}\nmeasure {} {} {} {} {} {}\nseed {}\n",
+      model_fingerprint, gpu_fingerprint, trace, setting.context_tokens, setting.batch, setting.page_size,
+      to_string(setting.layout), compression_text(setting), to_string(loss.queries), loss.score_window,
+      to_string(loss.measure_queries), loss.first_query, loss.last_query, to_string(loss.metric), to_string(loss.heads),
+      loss.span, measure.memory, measure.time, measure.loss, measure.position_scan, measure.prefix_scan, measure.detail,
+      setting.seed);
+}
+
+std::string file_fingerprint(const std::string& path) {
+  constexpr std::uint64_t kWholeUpTo = 64 * kMiB;
+  constexpr std::uint64_t kNumWindows = 64;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const auto end = file.tellg();
+  if (!file || end < 0) throw InputError(fmt::format("{}: cannot be read", path));
+  const auto size = static_cast<std::uint64_t>(end);
+  std::uint64_t hash = fnv1a64("");
+  std::string buffer;
+  const auto add = [&](std::uint64_t begin, std::uint64_t length) {
+    buffer.resize(length);
+    file.seekg(static_cast<std::streamoff>(begin));
+    file.read(buffer.data(), static_cast<std::streamsize>(length));
+    if (!file) throw InputError(fmt::format("{}: cannot be read to its end", path));
+    hash = fnv1a64(buffer, hash);
+  };
+  if (size <= kWholeUpTo) {
+    for (std::uint64_t at = 0; at < size; at += kMiB) add(at, std::min<std::uint64_t>(kMiB, size - at));
+  } else {
+    for (std::uint64_t window = 0; window < kNumWindows; ++window) {
+      // (size - 1 MiB) * 63 stays below 2^64 for every file under 2.9e17 B.
+      add((size - kMiB) * window / (kNumWindows - 1), kMiB);
+    }
+  }
+  return fmt::format("{}:{:016x}", size, hash);
+}
+
+}  // namespace kvtide::experiment

@@ -1,0 +1,91 @@
+#pragma once
+// Everything that decides the result of one run, as a plain immutable value. Two equal settings give equal results.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kv/cache_layout.h"
+#include "kv/compression/compression.h"
+
+namespace kvtide::experiment {
+
+enum class TraceKind : std::uint8_t { recorded, synthetic };
+
+/// Where attention comes from: a file, or a generator with a known answer.
+struct TraceSource {
+  TraceKind kind = TraceKind::recorded;
+  std::string path;            ///< recorded: resolved against the experiment file's folder
+  std::string synthetic_kind;  ///< uniform, needle, recency, ar1, rope
+  /// The generator's parameters by name, sorted ("tokens" always present). Meanings: attention/synthetic.h.
+  std::vector<std::pair<std::string, double>> parameters;
+  bool operator==(const TraceSource&) const = default;
+};
+
+enum class PartitionKind : std::uint8_t { fixed, random_offset };
+enum class QueryMode : std::uint8_t { agnostic, aware };
+enum class MeasureQueries : std::uint8_t { question, answer, all, range };
+enum class LossMetric : std::uint8_t { mass_loss, output_loss, bits_lost };
+enum class HeadReduction : std::uint8_t { reader, mean, max };
+
+[[nodiscard]] std::string to_string(kv::CacheLayout value);
+[[nodiscard]] std::string to_string(PartitionKind value);
+[[nodiscard]] std::string to_string(QueryMode value);
+[[nodiscard]] std::string to_string(MeasureQueries value);
+[[nodiscard]] std::string to_string(LossMetric value);
+[[nodiscard]] std::string to_string(HeadReduction value);
+
+struct LossSetting {
+  QueryMode queries = QueryMode::agnostic;
+  std::int64_t score_window = 64;  ///< last queries that feed attention scorers
+  MeasureQueries measure_queries = MeasureQueries::question;
+  std::int64_t first_query = 0;  ///< range only: absolute positions, both included
+  std::int64_t last_query = 0;
+  LossMetric metric = LossMetric::mass_loss;
+  HeadReduction heads = HeadReduction::reader;
+  std::int64_t span = 8;  ///< positions of one fact
+  bool operator==(const LossSetting&) const = default;
+};
+
+struct MeasureSetting {
+  bool memory = true;
+  bool time = true;
+  bool loss = true;
+  bool position_scan = true;
+  bool prefix_scan = true;
+  bool detail = false;
+  bool operator==(const MeasureSetting&) const = default;
+};
+
+struct Setting {
+  std::string model;  ///< as load_model() takes it
+  std::string gpu;    ///< as load_gpu_profile() takes it
+  TraceSource trace;
+  std::int64_t context_tokens = 32768;
+  std::int64_t batch = 8;
+  std::int64_t page_size = 16;
+  kv::CacheLayout layout = kv::CacheLayout::per_head;
+  PartitionKind partition = PartitionKind::fixed;
+  kv::Compression compression;  ///< grid_offset is 0 until the run draws it when the partition is random_offset
+  LossSetting loss;
+  MeasureSetting measure;
+  std::uint64_t seed = 1;  ///< the user's; synthetic traces use it, so that every run of a sweep sees the same trace
+  bool operator==(const Setting&) const = default;
+};
+
+/// The compression as one line of YAML flow text, every key written out: what the run key hashes and what tables show.
+/// Example: "{block_size: 128, partition: {kind: fixed, offset: 0}, protect: {sinks: 4, window: 64}, stages: [...]}"
+[[nodiscard]] std::string compression_text(const Setting& setting);
+
+/// Every field that decides the result, one a line, with files by content (their fingerprint), never by place, so that
+/// the same run in another folder has the same key and the same seed.
+[[nodiscard]] std::string canonical_text(const Setting& setting, const std::string& model_fingerprint,
+                                         const std::string& gpu_fingerprint, const std::string& trace_fingerprint);
+
+/// Size and FNV-1a of a file: whole up to 64 MiB, else 64 windows of 1 MiB spread evenly (first and last included).
+/// @throws InputError when it cannot be read
+[[nodiscard]] std::string file_fingerprint(const std::string& path);
+
+}  // namespace kvtide::experiment

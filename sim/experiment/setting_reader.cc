@@ -1,0 +1,277 @@
+#include "experiment/setting_reader.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kv/compression/scorer.h"
+
+namespace kvtide::experiment {
+namespace {
+
+using config::Value;
+
+/// A choice of which some values are planned and not built.
+std::string available_choice(const Value& value, const std::vector<std::string>& available,
+                             const std::vector<std::string>& planned, const std::string& fallback) {
+  if (value.is_scalar() && std::ranges::find(planned, value.text()) != planned.end()) {
+    value.error(fmt::format("not available yet: {} (available: {})", value.text(), fmt::join(available, ", ")));
+    return fallback;
+  }
+  return value.as_choice(available, fallback);
+}
+
+/// The enumerator whose to_string() is `text`, which as_choice() has checked.
+template <typename Enum>
+Enum enumerator(const std::string& text, std::initializer_list<Enum> values) {
+  return *std::ranges::find_if(values, [&](Enum value) { return to_string(value) == text; });
+}
+
+/// 0.3 -> 300000 exactly. @return keep ratio in parts per million, 1..10^6
+kv::PartsPerMillion read_keep_ratio(const Value& value) {
+  const double ratio = value.as_number({.fallback = 0.5, .min = 0, .max = 1, .min_is_open = true});
+  const double parts = ratio * 1e6;
+  const double whole = std::round(parts);
+  if (std::abs(parts - whole) > 1e-6 || whole < 1) {
+    value.error(fmt::format("expected at most six decimals, got {}", value.text()));
+    return 500000;
+  }
+  return static_cast<kv::PartsPerMillion>(whole);
+}
+
+kv::HeadScope read_head_scope(const Value& value) {
+  return value.as_choice({"per_head", "shared"}, "per_head") == "shared" ? kv::HeadScope::shared
+                                                                         : kv::HeadScope::per_head;
+}
+
+kv::Evict read_evict(const Value& value) {
+  kv::Evict stage;
+  std::vector<std::string> names;
+  for (const kv::ScorerEntry& entry : kv::scorers()) names.push_back(entry.name);
+  stage.scorer = value.choice("scorer", names, "attention_sum");
+  stage.granularity = value.choice("granularity", {"block", "token"}, "block") == "token" ? kv::Granularity::token
+                                                                                          : kv::Granularity::block;
+  stage.keep = read_keep_ratio(value.at("keep_ratio"));
+  stage.heads = read_head_scope(value.at("heads"));
+  return stage;
+}
+
+kv::Pool read_pool(const Value& value) {
+  kv::Pool stage;
+  stage.width = value.integer("width", {.fallback = 4, .min = 1, .max = 65536});
+  stage.rope = value.choice("rope", {"pre", "post"}, "post") == "pre" ? kv::RopeState::pre : kv::RopeState::post;
+  stage.mass_correct = value.boolean("mass_correct", true);
+  return stage;
+}
+
+kv::LowRank read_low_rank(const Value& value) {
+  kv::LowRank stage;
+  stage.rank = value.integer("rank", {.fallback = 32, .min = 1, .max = 65536});
+  (void)available_choice(value.at("scope"), {"block"}, {"sequence"}, "block");
+  return stage;
+}
+
+kv::GroupAxis read_axis(const Value& value, const std::string& fallback) {
+  return value.as_choice({"channel", "token"}, fallback) == "channel" ? kv::GroupAxis::channel : kv::GroupAxis::token;
+}
+
+kv::Quantize read_quantize(const Value& value) {
+  kv::Quantize stage;
+  const std::string format = available_choice(value.at("format"), {"int8", "int4", "int2"},
+                                              {"fp8", "fp8_e4m3", "fp8_e5m2", "fp4", "nvfp4", "mxfp4", "int3"}, "int4");
+  stage.bits = format == "int8" ? 8 : format == "int2" ? 2 : 4;
+  stage.group = value.integer("group", {.fallback = 32, .min = 1, .max = 65536});
+  stage.k_axis = read_axis(value.at("k_axis"), "channel");
+  stage.v_axis = read_axis(value.at("v_axis"), "token");
+  stage.residual = value.integer("residual", {.fallback = 0, .min = 0, .max = 1 << 20});
+  return stage;
+}
+
+/// One element of `stages`: a mapping with the stage's name as its only key.
+void read_stage(const Value& element, std::vector<kv::Stage>& stages) {
+  static const std::vector<std::string> kNames{"evict", "pool", "low_rank", "quantize"};
+  const std::vector<std::string> keys = element.keys();
+  if (!element.is_map()) return;
+  if (keys.size() != 1) {
+    element.error(
+        fmt::format("expected a mapping with one of the keys {}, got {} keys", fmt::join(kNames, ", "), keys.size()));
+    return;
+  }
+  // Asking for all names lets an unknown one be reported with its nearest.
+  const Value evict = element.at("evict");
+  const Value pool = element.at("pool");
+  const Value low_rank = element.at("low_rank");
+  const Value quantize = element.at("quantize");
+  if (evict.exists()) stages.emplace_back(read_evict(evict));
+  if (pool.exists()) stages.emplace_back(read_pool(pool));
+  if (low_rank.exists()) stages.emplace_back(read_low_rank(low_rank));
+  if (quantize.exists()) stages.emplace_back(read_quantize(quantize));
+}
+
+void read_partition(const Value& value, Setting& setting) {
+  const std::string kind =
+      available_choice(value.at("kind"), {"fixed", "random_offset"}, {"overlap", "prefix_pad", "content"}, "fixed");
+  setting.partition = enumerator(kind, {PartitionKind::fixed, PartitionKind::random_offset});
+  if (setting.partition == PartitionKind::fixed) {
+    setting.compression.grid_offset =
+        value.integer("offset", {.fallback = 0, .min = 0, .max = setting.compression.block_size - 1});
+  }
+}
+
+void read_compression(const Value& value, Setting& setting, std::int64_t head_dim) {
+  constexpr std::size_t kMaxStages = 16;
+  kv::Compression& compression = setting.compression;
+  if (value.is_scalar() && value.text() == "none") return;  // identity under the default partition
+  if (const Value preset = value.at("preset"); preset.exists()) {
+    preset.error("not available yet: presets (available: block_size, partition, protect, stages)");
+    value.accept_all();
+    return;
+  }
+  compression.block_size = value.integer("block_size", {.fallback = 128, .min = 1, .max = 65536});
+  read_partition(value.at("partition"), setting);
+  const Value protect = value.at("protect");
+  compression.sinks = protect.integer("sinks", {.fallback = 4, .min = 0, .max = 1 << 24});
+  compression.window = protect.integer("window", {.fallback = 64, .min = 0, .max = 1 << 24});
+  const Value anchors = protect.at("anchors");
+  anchors.accept_all();
+  if (anchors.is_list()) {
+    anchors.error("not available yet: lists of anchors (available: none)");
+  } else {
+    (void)available_choice(anchors, {"none"},
+                           {"numbers", "headings", "names", "paragraphs", "key_norm", "attention", "trace"}, "none");
+  }
+  const Value stages = value.at("stages");
+  if (stages.exists() && !stages.is_null()) {
+    for (const Value& element : stages.items()) read_stage(element, compression.stages);
+    if (compression.stages.size() > kMaxStages) {
+      stages.error(fmt::format("expected at most {} stages, got {}", kMaxStages, compression.stages.size()));
+      compression.stages.clear();
+    }
+  }
+  if (head_dim <= 0) return;
+  const std::vector<std::string> problems = kv::contradictions(compression, head_dim);
+  if (!problems.empty()) (stages.exists() ? stages : value).error(fmt::format("{}", fmt::join(problems, "; ")));
+}
+
+void read_measure_queries(const Value& value, LossSetting& loss) {
+  if (value.is_list()) {
+    const std::vector<Value> ends = value.items();
+    if (ends.size() != 2) {
+      value.error(fmt::format("expected [first, last], got {} values", ends.size()));
+      return;
+    }
+    loss.measure_queries = MeasureQueries::range;
+    loss.first_query = ends[0].as_integer({.min = 0, .max = 1 << 24});
+    loss.last_query = ends[1].as_integer({.min = 0, .max = 1 << 24});
+    if (loss.last_query < loss.first_query) {
+      value.error(fmt::format("expected first <= last, got [{}, {}]", loss.first_query, loss.last_query));
+    }
+    return;
+  }
+  loss.measure_queries = enumerator(value.as_choice({"question", "answer", "all"}, "question"),
+                                    {MeasureQueries::question, MeasureQueries::answer, MeasureQueries::all});
+}
+
+void read_loss(const Value& value, LossSetting& loss) {
+  loss.queries =
+      enumerator(value.choice("queries", {"agnostic", "aware"}, "agnostic"), {QueryMode::agnostic, QueryMode::aware});
+  loss.score_window = value.integer("score_window", {.fallback = 64, .min = 1, .max = 1 << 20});
+  read_measure_queries(value.at("measure_queries"), loss);
+  loss.metric = enumerator(value.choice("metric", {"mass_loss", "output_loss", "bits_lost"}, "mass_loss"),
+                           {LossMetric::mass_loss, LossMetric::output_loss, LossMetric::bits_lost});
+  loss.heads = enumerator(value.choice("heads", {"reader", "mean", "max"}, "reader"),
+                          {HeadReduction::reader, HeadReduction::mean, HeadReduction::max});
+  loss.span = value.integer("span", {.fallback = 8, .min = 1, .max = 65536});
+}
+
+void read_measure(const Value& value, MeasureSetting& measure) {
+  if (!value.exists()) return;
+  measure = {false, false, false, false, false, false};
+  struct Name {
+    const char* name;
+    bool MeasureSetting::*field;
+  };
+  static constexpr Name kNames[] = {{"memory", &MeasureSetting::memory},
+                                    {"time", &MeasureSetting::time},
+                                    {"loss", &MeasureSetting::loss},
+                                    {"position_scan", &MeasureSetting::position_scan},
+                                    {"prefix_scan", &MeasureSetting::prefix_scan},
+                                    {"detail", &MeasureSetting::detail}};
+  std::vector<std::string> available;
+  for (const Name& name : kNames) available.emplace_back(name.name);
+  for (const Value& element : value.items()) {
+    const std::string chosen = available_choice(element, available, {"timeline", "serving"}, available.front());
+    for (const Name& name : kNames) {
+      if (chosen == name.name) measure.*(name.field) = true;
+    }
+  }
+}
+
+void read_synthetic(const Value& value, TraceSource& trace) {
+  trace.kind = TraceKind::synthetic;
+  trace.synthetic_kind = value.choice("kind", {"uniform", "needle", "recency", "ar1", "rope"});
+  trace.parameters.emplace_back("tokens", value.integer("tokens", {.min = 16, .max = 1 << 20}));
+  // Which further parameters a kind has is the generator's to say; here each must be a finite number.
+  if (!value.is_map()) return;
+  for (const std::string& key : value.keys()) {
+    if (key == "kind" || key == "tokens") continue;
+    trace.parameters.emplace_back(key, value.number(key));
+  }
+  std::ranges::sort(trace.parameters);
+}
+
+void read_trace(const Value& value, TraceSource& trace, NameResolver& resolver) {
+  if (value.is_map()) {
+    read_synthetic(value.at("synthetic"), trace);
+    return;
+  }
+  trace.path = value.as_string();
+  if (trace.path.empty()) return;
+  const NameResolver::Resolved& resolved = resolver.trace(trace.path);
+  if (!resolved.error.empty()) value.error(fmt::format("\"{}\": {}", trace.path, resolved.error));
+  trace.path = resolved.path;
+}
+
+}  // namespace
+
+Setting read_setting(const Value& root, NameResolver& resolver) {
+  Setting setting;
+  std::int64_t head_dim = 0;
+  const Value model = root.at("model");
+  setting.model = model.as_string();
+  if (!setting.model.empty()) {
+    const NameResolver::Resolved& resolved = resolver.model(setting.model);
+    if (!resolved.error.empty()) model.error(resolved.error);
+    setting.model = resolved.path;
+    head_dim = resolved.head_dim;
+  }
+  const Value gpu = root.at("gpu");
+  setting.gpu = gpu.as_string();
+  if (!setting.gpu.empty()) {
+    const NameResolver::Resolved& resolved = resolver.gpu(setting.gpu);
+    if (!resolved.error.empty()) gpu.error(resolved.error);
+    setting.gpu = resolved.path;
+  }
+  read_trace(root.at("trace"), setting.trace, resolver);
+  setting.context_tokens = root.integer("context_tokens", {.fallback = 32768, .min = 1, .max = 1 << 24});
+  setting.batch = root.integer("batch", {.fallback = 8, .min = 1, .max = 1 << 20});
+  const Value cache = root.at("cache");
+  setting.page_size = cache.integer("page_size", {.fallback = 16, .min = 1, .max = 65536});
+  setting.layout = enumerator(cache.choice("layout", {"per_head", "shared"}, "per_head"),
+                              {kv::CacheLayout::per_head, kv::CacheLayout::shared});
+  read_compression(root.at("compression"), setting, head_dim);
+  read_loss(root.at("loss"), setting.loss);
+  read_measure(root.at("measure"), setting.measure);
+  setting.seed = static_cast<std::uint64_t>(root.integer("seed", {.fallback = 1, .min = 0}));
+  for (const char* planned : {"workload", "engine", "plan"}) {
+    const Value value = root.at(planned);
+    value.accept_all();
+    if (value.exists())
+      value.error(fmt::format("not available yet: {} (available: the keys of an attention experiment)", planned));
+  }
+  return setting;
+}
+
+}  // namespace kvtide::experiment
