@@ -1,0 +1,114 @@
+"""Command line: `report FILE.h5 [-o FILE.html]` and `plot FILE.h5 --what WHAT [-o FILE.png]`.
+
+Exit codes are those of kvtide: 0 done, 2 wrong usage or input file, 3 environment (unwritable output, missing package).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+
+from .results import Results, ResultsError, open_results
+
+PLOT_NAMES = ("pareto", "position", "phase", "spectrum", "steps", "prefix")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return options.handler(options)
+    except ResultsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except (OSError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="kvtide_analysis", allow_abbrev=False, description="Pictures of a kvtide result file.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    report = commands.add_parser("report", allow_abbrev=False, help="one self-contained HTML page")
+    report.add_argument("file", metavar="FILE.h5")
+    report.add_argument("-o", "--output", metavar="FILE.html", help="default: the input's name with .html")
+    report.add_argument("--worst-max", type=_share, default=0.2, metavar="LOSS",
+                        help="largest worst-span loss that the headline accepts (default 0.2)")
+    report.set_defaults(handler=_report)
+
+    plot = commands.add_parser("plot", allow_abbrev=False, help="one figure as PNG, SVG or PDF")
+    plot.add_argument("file", metavar="FILE.h5")
+    plot.add_argument("--what", required=True, choices=PLOT_NAMES)
+    plot.add_argument("--run", type=int, metavar="N",
+                      help="run number as in /summary/run (default: the run with the largest worst loss)")
+    plot.add_argument("-o", "--output", metavar="FILE", help="default: FILE-WHAT.png beside the input")
+    plot.set_defaults(handler=_plot)
+    return parser
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number from 0, got {text}")
+    return value
+
+
+def _report(options: argparse.Namespace) -> int:
+    from .report import render
+
+    output = options.output or os.path.splitext(options.file)[0] + ".html"
+    page = render(open_results(options.file), worst_max=options.worst_max)
+    _write(output, page.encode("utf-8"))
+    print(output)
+    return 0
+
+
+def _plot(options: argparse.Namespace) -> int:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    from .plots import PLOTS
+
+    results = open_results(options.file)
+    run = _chosen_run(results) if options.run is None else options.run
+    output = options.output or f"{os.path.splitext(options.file)[0]}-{options.what}.png"
+    figure, axes = pyplot.subplots(figsize=(7.2, 4.2), layout="constrained")
+    PLOTS[options.what](axes, results, run)
+    try:
+        figure.savefig(output, dpi=160)
+    except ValueError as error:
+        raise ResultsError(f"{output}: {error}") from error
+    print(output)
+    return 0
+
+
+def _chosen_run(results: Results) -> int:
+    """The run that shows most: with the largest worst loss; the first where no loss was measured."""
+    worst = results.summary.get("loss_worst")
+    return int(results.summary.index[0] if worst is None or worst.isna().all() else worst.idxmax())
+
+
+def _write(path: str, content: bytes) -> None:
+    """Whole or not at all: a partial file in the same folder is renamed at the end."""
+    handle, partial = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + ".partial-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(partial, 0o666 & ~_umask())
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,58 @@
+"""Summary columns: which are computed, which the table shows, and how their values are written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+# Every computed column of /summary; any other column is a swept key.
+COMPUTED = frozenset("""
+kv_bytes_full kv_bytes memory_saving bytes_per_token peak_bytes decode_step_us_full decode_step_us decode_speedup
+compress_us_per_block max_sequences_full max_sequences max_context_tokens_full max_context_tokens kv_bound loss_mean
+loss_worst loss_worst_over_mean loss_cvar05 longest_lost_run output_error bits_lost position_stability prefix_sensitivity
+period grid_offset period_kind cycles periodicity_index periodicity_ratio periodicity_p edge_index edge_p free_blocks status
+status_reason run_key run_seed seed
+""".split())
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A column of the report's table. `higher_is_better` is None for facts that are neither."""
+
+    name: str
+    title: str
+    unit: str
+    format: str
+    higher_is_better: bool | None
+
+
+TABLE = (
+    Shown("memory_saving", "Saving", "%", "percent", True),
+    Shown("decode_speedup", "Decode speed-up", "x", "factor", True),
+    Shown("max_sequences", "Most concurrent sequences", "", "integer", True),
+    Shown("max_context_tokens", "Longest context", "tokens", "integer", True),
+    Shown("loss_mean", "Mean loss", "", "loss", False),
+    Shown("loss_worst", "Worst loss", "", "loss", False),
+    Shown("loss_worst_over_mean", "Worst / mean", "x", "factor", False),
+    Shown("free_blocks", "Free blocks", "", "integer", None),
+    Shown("period", "Period", "tokens", "integer", None),
+)
+
+
+def write(value: object, style: str) -> str:
+    """A value for people. write(0.7188, "percent") -> "71.9 %"; an en dash for what is missing."""
+    if value is None or isinstance(value, str) or not math.isfinite(float(value)):
+        return value if isinstance(value, str) and value else "–"
+    number = float(value)
+    if style == "percent":
+        return f"{100 * number:.1f} %"
+    if style == "factor":
+        return f"{number:.2f} ×" if number < 100 else f"{number:.0f} ×"
+    if style == "integer":
+        return f"{number:,.0f}"
+    return f"{number:.3g}"
+
+
+def loss_style(metric: str) -> str:
+    """Shares of attention are percentages; output error and bits are plain numbers."""
+    return "percent" if metric in ("mass_loss", "lost_mass") else "number"

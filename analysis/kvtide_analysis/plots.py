@@ -1,0 +1,135 @@
+"""One matplotlib function per figure, each drawing on an Axes: for papers, notebooks and the README."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from . import palette, views
+from .results import Results
+from .spectrum import Spectrum
+
+METRIC_TITLES = {
+    "mass_loss": "attention lost (share)", "lost_mass": "attention lost (absolute share)", "output_loss": "output error",
+    "output_loss_signed": "output error, signed", "bits_lost": "bits lost per element",
+}
+
+
+def plot_pareto(axes: Axes, results: Results) -> None:
+    """Memory saving against worst-span loss, one point a run; the line joins the runs that none beats in both."""
+    view = views.pareto(results)
+    if _missing(axes, view):
+        return
+    policies, blocks = sorted(set(view.policy)), sorted(set(view.block_size))
+    for index in range(len(view.run)):
+        axes.plot(100 * view.saving[index], view.worst[index], linestyle="none", alpha=0.9,
+                  marker=palette.symbol(blocks.index(view.block_size[index]))[1],
+                  color=palette.colour(policies.index(view.policy[index])))
+    axes.plot(100 * view.saving[view.front], view.worst[view.front], color=palette.GREY, linewidth=1, zorder=0)
+    for number, policy in enumerate(policies):
+        axes.plot([], [], color=palette.colour(number), marker="o", linestyle="none", label=policy)
+    for number, block in enumerate(blocks):
+        axes.plot([], [], color=palette.GREY, marker=palette.symbol(number)[1], linestyle="none", label=f"B {block}")
+    axes.set_xlabel("KV-cache memory saved (%)")
+    axes.set_ylabel(f"worst span: {_metric_title(results)}")
+    axes.legend(fontsize="x-small", ncols=2)
+
+
+def plot_position(axes: Axes, results: Results, run: int, zoom: bool = False) -> None:
+    """Loss by position with block boundaries; with `zoom`, four blocks around the worst place."""
+    view = views.position(results, run, results.run(run))
+    if _missing(axes, view):
+        return
+    for boundary in view.zoom_boundaries if zoom else view.boundaries:
+        axes.axvline(boundary - 0.5, color=palette.GRID, linewidth=0.6, zorder=0)
+    if zoom:
+        axes.step(view.zoom_x, view.zoom_y, where="mid", color=palette.COLOURS[0], linewidth=1.2)
+    elif view.whole.width == 1:
+        axes.plot(view.whole.x, view.whole.high, color=palette.COLOURS[0], linewidth=0.8)
+    else:
+        axes.fill_between(view.whole.x, view.whole.low, view.whole.high, step="post", color=palette.COLOURS[0], alpha=0.35,
+                          linewidth=0, label=f"smallest to largest of {view.whole.width} positions")
+        axes.step(view.whole.x, view.whole.mean, where="post", color=palette.COLOURS[0], linewidth=0.8, label="mean")
+        axes.legend(fontsize="x-small")
+    axes.set_xlabel("position (tokens)")
+    axes.set_ylabel(METRIC_TITLES.get(view.metric, view.metric))
+
+
+def plot_phase(axes: Axes, results: Results, run: int) -> None:
+    """Loss folded on the period: mean, and the range over the cycles."""
+    view = views.phase(results, run, results.run(run))
+    if _missing(axes, view):
+        return
+    axes.fill_between(view.fold.phase, view.fold.low, view.fold.high, step="mid", color=palette.COLOURS[0], alpha=0.2,
+                      linewidth=0, label="smallest to largest")
+    axes.step(view.fold.phase, view.fold.mean, where="mid", color=palette.COLOURS[0], label="mean")
+    axes.set_xlim(0, view.period)
+    axes.set_xlabel(f"phase: (position − {view.offset}) mod {view.period} (tokens)")
+    axes.set_ylabel(METRIC_TITLES.get(view.metric, view.metric))
+    axes.legend(fontsize="x-small")
+
+
+def plot_spectrum(axes: Axes, results: Results, run: int) -> None:
+    """Power against period, with the level that red noise stays under in 95 % (one period) and 99 % (all periods) of cases."""
+    view = views.loss_spectrum(results, results.run(run))
+    if _missing(axes, view):
+        return
+    assert isinstance(view, Spectrum)
+    axes.plot(view.period, view.power, color=palette.COLOURS[0], linewidth=0.9, label="loss profile")
+    axes.plot(view.period, view.limit_95, color=palette.GREY, linestyle=":", label="95 %, one period")
+    axes.plot(view.period, view.limit_99, color=palette.COLOURS[1], linestyle="--", label="99 %, all periods")
+    axes.set_xscale("log")
+    axes.set_xlabel("period (tokens)")
+    axes.set_ylabel("power (white noise = 1)")
+    axes.legend(fontsize="x-small")
+
+
+def plot_steps(axes: Axes, results: Results, run: int) -> None:
+    """Decode step time over steps; the spikes come where a block fills up and is compressed."""
+    view = views.steps(results, run, results.run(run))
+    if _missing(axes, view):
+        return
+    if view.curve.width > 1:
+        axes.fill_between(view.curve.x, view.curve.low, view.curve.high, step="post", color=palette.COLOURS[0], alpha=0.35,
+                          linewidth=0, label=f"smallest to largest of {view.curve.width} steps")
+        axes.legend(fontsize="x-small")
+    axes.step(view.curve.x, view.curve.mean, where="post", color=palette.COLOURS[0], linewidth=0.8)
+    axes.set_xlabel("decode step")
+    axes.set_ylabel("step time (µs)")
+
+
+def plot_prefix(axes: Axes, results: Results, run: int) -> None:
+    """Mean change of the loss against the number of tokens put in front of the content."""
+    view = views.prefix(results, run, results.run(run))
+    if _missing(axes, view):
+        return
+    axes.plot(view.shift, view.sensitivity, color=palette.COLOURS[0], marker="." if len(view.shift) < 200 else None)
+    for boundary in np.arange(view.block_size, view.shift[-1] + 1, view.block_size) if view.block_size else ():
+        axes.axvline(boundary, color=palette.GRID, linewidth=0.6, zorder=0)
+    axes.set_xlabel("prefix (tokens)")
+    axes.set_ylabel("prefix sensitivity (mean |change of loss|)")
+
+
+# What `plot --what` offers; the run is ignored by pareto.
+PLOTS = {
+    "pareto": lambda axes, results, run: plot_pareto(axes, results),
+    "position": plot_position,
+    "phase": plot_phase,
+    "spectrum": plot_spectrum,
+    "steps": plot_steps,
+    "prefix": plot_prefix,
+}
+
+
+def _metric_title(results: Results) -> str:
+    metric = views.settings.loss_metric(results)
+    return METRIC_TITLES.get(metric, metric)
+
+
+def _missing(axes: Axes, view: object) -> bool:
+    """Writes why there is nothing to draw."""
+    if not isinstance(view, views.Missing):
+        return False
+    axes.text(0.5, 0.5, f"No data:\n{view.reason}", ha="center", va="center", wrap=True, transform=axes.transAxes)
+    axes.set_axis_off()
+    return True

@@ -1,0 +1,228 @@
+"""What each figure shows of a run, computed once for both the report (plotly) and the papers' plots (matplotlib).
+
+A view that cannot be made is a `Missing` with the reason, which the figure prints instead of failing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from . import series, settings
+from .results import Results, RunArrays
+from .spectrum import Spectrum, spectrum
+
+MOST_GRID_LINES = 80  # more block boundaries than this are a grey wall, so the figure draws none and says so
+ZOOM_BLOCKS = 4
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A figure without data, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Pareto:
+    """Savings against worst loss; all arrays [run with a result], `front` the indices of the Pareto front, by rising saving."""
+
+    run: np.ndarray
+    label: list[str]
+    saving: np.ndarray
+    worst: np.ndarray
+    mean: np.ndarray
+    policy: list[str]
+    block_size: list[int]
+    front: list[int]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Loss by position: the whole profile, and four blocks around its worst place, value by value.
+
+    boundaries       [block] first position of each block, none when there are more than MOST_GRID_LINES
+    zoom_x, zoom_y   [position]; zoom_boundaries [block inside the zoom]
+    """
+
+    metric: str
+    units: str
+    whole: series.Envelope
+    boundaries: np.ndarray
+    zoom_x: np.ndarray
+    zoom_y: np.ndarray
+    zoom_boundaries: np.ndarray
+    block_size: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Loss folded on the period found, or on block_size where none was; `fold` arrays are [phase]."""
+
+    metric: str
+    units: str
+    fold: series.Fold
+    period: int
+    offset: int
+    period_found: bool
+    block_size: int
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Step time by decode step, in microseconds."""
+
+    curve: series.Envelope
+    block_size: int
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Prefix sensitivity against the number of tokens put in front; both arrays [shift]."""
+
+    shift: np.ndarray
+    sensitivity: np.ndarray
+    block_size: int
+
+
+def pareto(results: Results) -> Pareto | Missing:
+    """Every run with a finite saving and worst loss."""
+    summary = results.summary
+    if not {"memory_saving", "loss_worst"} <= set(summary.columns):
+        return Missing("the summary has no memory_saving and loss_worst (measure: memory and loss give them)")
+    rows = summary[np.isfinite(summary["memory_saving"]) & np.isfinite(summary["loss_worst"])]
+    if rows.empty:
+        return Missing("no run has both a saving and a loss")
+    saving, worst = rows["memory_saving"].to_numpy(float), rows["loss_worst"].to_numpy(float)
+    names = [name for name in settings.swept_columns(results) if summary[name].map(lambda value: isinstance(value, str)).all()]
+    policy = [", ".join(str(rows.at[run, name]) for name in names) or "all runs" for run in rows.index]
+    mean = rows["loss_mean"].to_numpy(float) if "loss_mean" in rows else np.full(len(rows), np.nan)
+    return Pareto(rows.index.to_numpy(), [settings.run_label(results, run) for run in rows.index], saving, worst, mean, policy,
+                  [settings.block_size(results, run) for run in rows.index], pareto_front(saving, worst))
+
+
+def pareto_front(saving: np.ndarray, worst: np.ndarray) -> list[int]:
+    """Indices that no other run beats in both: by rising saving. Example: (.5,.1) (.5,.2) (.7,.3) (.6,.4) -> 0 and 2."""
+    front, least = [], math.inf
+    for index in sorted(range(len(saving)), key=lambda i: (-saving[i], worst[i])):
+        if worst[index] < least:
+            front.append(index)
+            least = worst[index]
+    return front[::-1]
+
+
+def position(results: Results, run: int, arrays: RunArrays) -> Position | Missing:
+    """Loss of the experiment's metric by position, with the block grid."""
+    profile = _profile(results, arrays)
+    if isinstance(profile, Missing):
+        return profile
+    metric, units, x, values = profile
+    block, offset = settings.block_size(results, run), _offset(results, run)
+    starts = _boundaries(x, block, offset)
+    zoom = series.worst_window(values, ZOOM_BLOCKS * block if block else 512)
+    zoom_starts = _boundaries(x[zoom], block, offset)
+    return Position(metric, units, series.envelope(x, values, _cycle(results, run)),
+                    starts if len(starts) <= MOST_GRID_LINES else starts[:0], x[zoom], values[zoom],
+                    zoom_starts if len(zoom_starts) <= MOST_GRID_LINES else zoom_starts[:0], block, offset)
+
+
+def phase(results: Results, run: int, arrays: RunArrays) -> Phase | Missing:
+    """The phase-folded profile; the file's own fold where it has the same period, else folded here."""
+    found = _found_period(results, run)
+    block, offset = settings.block_size(results, run), _offset(results, run)
+    period = found or block
+    profile = _profile(results, arrays)
+    stored, counts = arrays.array("phase", "loss"), arrays.array("phase", "count")
+    if isinstance(profile, Missing):
+        if stored is None:
+            return profile
+        mean = stored.to_numpy().astype(float)
+        count = counts.to_numpy() if counts is not None else np.full(len(mean), 0)
+        nothing = np.full(len(mean), np.nan)
+        return Phase(settings.loss_metric(results), "1", series.Fold(np.arange(len(mean)), mean, nothing, nothing, count),
+                     len(mean), offset, found == len(mean), block)
+    metric, units, x, values = profile
+    if period < 1:
+        return Missing("no period was found and block_size is unknown")
+    folded = series.fold(x, values, period, offset)
+    if stored is not None and len(stored) == period:
+        folded = series.Fold(folded.phase, stored.to_numpy().astype(float), folded.low, folded.high, folded.count)
+    return Phase(metric, units, folded, period, offset, found > 0, block)
+
+
+def loss_spectrum(results: Results, arrays: RunArrays) -> Spectrum | Missing:
+    """Spectrum of the experiment's loss profile."""
+    profile = _profile(results, arrays)
+    if isinstance(profile, Missing):
+        return profile
+    return spectrum(profile[3]) or Missing("the loss is the same at every position: there is nothing to decompose")
+
+
+def steps(results: Results, run: int, arrays: RunArrays) -> Steps | Missing:
+    """Step time over decode steps; spikes where a block fills and is compressed."""
+    for name in ("step_us", "decode_step_us", "step_time_us"):
+        values = arrays.array("machine", name)
+        if values is not None and values.ndim == 1 and len(values):
+            x = _coordinate(values)
+            block = settings.block_size(results, run)
+            return Steps(series.envelope(x, values.to_numpy().astype(float), block), block)
+    return Missing("the run has no step times (measure: time gives them)")
+
+
+def prefix(results: Results, run: int, arrays: RunArrays) -> Prefix | Missing:
+    """How much the loss changes when an unrelated prefix of `shift` tokens moves the content against the grid."""
+    values = arrays.array("prefix", "sensitivity")
+    if values is None or values.ndim != 1 or not len(values):
+        return Missing("the run has no prefix scan (measure: prefix_scan gives it)")
+    shift = arrays.array("prefix", "shift")
+    x = shift.to_numpy() if shift is not None and len(shift) == len(values) else np.arange(len(values))
+    return Prefix(x, values.to_numpy().astype(float), settings.block_size(results, run))
+
+
+def _profile(results: Results, arrays: RunArrays) -> tuple[str, str, np.ndarray, np.ndarray] | Missing:
+    """(metric, unit, position, loss) of the experiment's metric; another stored loss where that one is missing."""
+    loss = arrays.get("loss")
+    if loss is None:
+        return Missing("the run has no loss profile (measure: loss gives it)")
+    wanted = settings.loss_metric(results)
+    for metric in (wanted, "mass_loss", "output_loss", "bits_lost", "lost_mass"):
+        if metric in loss and loss[metric].ndim == 1 and loss[metric].size:
+            array = loss[metric]
+            return metric, str(array.attrs.get("units", "1")), _coordinate(array), array.to_numpy().astype(float)
+    return Missing(f"the run stores no {wanted} by position")
+
+
+def _coordinate(array) -> np.ndarray:
+    """Values of a one-dimensional array's dimension; 0, 1, ... where the scale holds none."""
+    name = array.dims[0]
+    values = array[name].to_numpy() if name in array.coords else np.arange(array.size)
+    return values if array.size < 2 or np.all(np.diff(values) > 0) else np.arange(array.size)
+
+
+def _offset(results: Results, run: int) -> int:
+    value = results.summary.at[run, "grid_offset"] if "grid_offset" in results.summary else 0
+    return int(round(value)) if isinstance(value, (int, float, np.number)) and np.isfinite(value) else 0
+
+
+def _found_period(results: Results, run: int) -> int:
+    """Period found in the loss, tokens; 0 where none was."""
+    value = results.summary.at[run, "period"] if "period" in results.summary else math.nan
+    return int(round(value)) if pd.notna(value) and value >= 1 else 0
+
+
+def _cycle(results: Results, run: int) -> int:
+    """Bins must not beat with the grid nor with a period that is a multiple of it."""
+    found, block = _found_period(results, run), settings.block_size(results, run)
+    return block if not found or found % max(block, 1) == 0 and block else found
+
+
+def _boundaries(x: np.ndarray, block: int, offset: int) -> np.ndarray:
+    """First position of every block inside x; also the phase-0 lines of the fold."""
+    if block < 1 or not len(x):
+        return np.empty(0)
+    first = x[0] + (offset - x[0]) % block
+    return np.arange(first, x[-1] + 1, block)
