@@ -1,0 +1,186 @@
+#include "attention/trace.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "attention/trace_layout.h"
+#include "base/error.h"
+#include "hdf5/hdf5_file.h"
+
+namespace kvtide::attention {
+namespace {
+
+/// Layers of an open file, or of a file and its companion.
+class FileSource : public LayerSource {
+ public:
+  FileSource(hdf5::InputFile file, std::optional<hdf5::InputFile> companion, TraceInfo info,
+             std::vector<LayerLayout> layers)
+      : file_(std::move(file)), companion_(std::move(companion)), info_(std::move(info)), layers_(std::move(layers)) {}
+
+  [[nodiscard]] RecordedLayer load(std::int64_t layer_index) const override {
+    const LayerLayout& layout = layers_.at(static_cast<std::size_t>(layer_index));
+    const auto num_queries = static_cast<std::int64_t>(layout.q_positions.size());
+    RecordedLayer layer;
+    layer.q_positions = layout.q_positions;
+    for (std::int64_t kv_head = 0; kv_head < info_.num_kv_heads; ++kv_head) {
+      layer.k_pre.push_back(read_heads(layout.k_pre, kv_head, 1, info_.num_tokens));
+      layer.v.push_back(read_heads(layout.v, kv_head, 1, info_.num_tokens));
+      layer.q_pre.push_back(read_heads(layout.q_pre, kv_head * info_.group_size(), info_.group_size(), num_queries));
+    }
+    return layer;
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> query_positions(std::int64_t layer_index) const override {
+    return layers_.at(static_cast<std::size_t>(layer_index)).q_positions;
+  }
+
+  [[nodiscard]] kv::RowMatrix output_projection(std::int64_t layer_index) const override {
+    const TensorPart& part = layers_.at(static_cast<std::size_t>(layer_index)).w_o;
+    if (part.dataset.empty()) return {};
+    const std::vector<float> values = file_of(part).read_floats(part.dataset, true);
+    const std::int64_t columns = info_.num_query_heads * info_.head_dim;
+    check_finite(part, values, columns, part.num_rows);
+    return Eigen::Map<const kv::RowMatrix>(values.data(), part.num_rows, columns);
+  }
+
+ private:
+  [[nodiscard]] const hdf5::InputFile& file_of(const TensorPart& part) const {
+    return part.is_in_companion ? *companion_ : file_;
+  }
+
+  void check_finite(const TensorPart& part, const std::vector<float>& values, std::int64_t num_columns,
+                    std::int64_t num_rows) const {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (std::isfinite(values[i])) continue;
+      const auto at = static_cast<std::int64_t>(i);
+      throw InputError(fmt::format("{}: {}: {} at row {}, channel {}; every value must be finite", file_of(part).path(),
+                                   part.dataset, values[i], at / num_columns % num_rows, at % num_columns));
+    }
+  }
+
+  /// Consecutive heads stacked, each with the rows of all parts. @return [num_heads * num_rows, head_dim]
+  [[nodiscard]] kv::RowMatrix read_heads(const std::vector<TensorPart>& parts, std::int64_t first_head,
+                                         std::int64_t num_heads, std::int64_t num_rows) const {
+    kv::RowMatrix heads(num_heads * num_rows, info_.head_dim);
+    std::int64_t first_row = 0;
+    for (const TensorPart& part : parts) {
+      const std::uint64_t start[] = {static_cast<std::uint64_t>(first_head), 0, 0};
+      const std::uint64_t count[] = {static_cast<std::uint64_t>(num_heads), static_cast<std::uint64_t>(part.num_rows),
+                                     static_cast<std::uint64_t>(info_.head_dim)};
+      const std::vector<float> values = file_of(part).read_floats(part.dataset, start, count, true);
+      check_finite(part, values, info_.head_dim, part.num_rows);
+      for (std::int64_t head = 0; head < num_heads; ++head)
+        heads.middleRows(head * num_rows + first_row, part.num_rows) = Eigen::Map<const kv::RowMatrix>(
+            values.data() + head * part.num_rows * info_.head_dim, part.num_rows, info_.head_dim);
+      first_row += part.num_rows;
+    }
+    return heads;
+  }
+
+  hdf5::InputFile file_;
+  std::optional<hdf5::InputFile> companion_;
+  TraceInfo info_;
+  std::vector<LayerLayout> layers_;
+};
+
+void rotate_rows(const kv::Rope& rope, const std::vector<std::int64_t>& positions, kv::RowMatrix& rows) {
+  for (std::int64_t row = 0; row < rows.rows(); ++row)
+    rope.rotate({rows.row(row).data(), static_cast<std::size_t>(rows.cols())},
+                static_cast<double>(positions[static_cast<std::size_t>(row) % positions.size()]));
+}
+
+}  // namespace
+
+Trace::Trace(TraceInfo info, std::vector<std::int64_t> token_ids, std::vector<std::string> token_strings,
+             std::vector<Probe> probes, std::shared_ptr<const LayerSource> source)
+    : info_(std::move(info)),
+      token_ids_(std::move(token_ids)),
+      token_strings_(std::move(token_strings)),
+      probes_(std::move(probes)),
+      source_(std::move(source)) {}
+
+Trace Trace::open(const std::string& path, const std::string& companion_path) {
+  hdf5::InputFile file(path);
+  std::optional<hdf5::InputFile> companion;
+  if (!companion_path.empty()) companion.emplace(companion_path);
+  std::vector<std::string> findings;
+  TraceLayout layout = inspect_layout(file, companion ? &*companion : nullptr, findings);
+  if (findings.size() == 1) throw InputError(findings.front());
+  if (findings.size() > 1)
+    throw InputError(
+        fmt::format("{} (and {} more; `kvtide trace check` lists them)", findings.front(), findings.size() - 1));
+  auto source = std::make_shared<FileSource>(std::move(file), std::move(companion), layout.info, layout.layers);
+  return {std::move(layout.info), std::move(layout.token_ids), std::move(layout.token_strings),
+          std::move(layout.probes), std::move(source)};
+}
+
+RecordedLayer Trace::load_recorded_layer(std::int64_t layer_index) const {
+  KVTIDE_ASSERT(layer_index >= 0 && layer_index < num_layers(), "layer_index counts recorded layers");
+  return source_->load(layer_index);
+}
+
+kv::LayerTensors Trace::load_layer(std::int64_t layer_index) const {
+  RecordedLayer recorded = load_recorded_layer(layer_index);
+  const kv::Rope rope{info_.rope_theta};
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(info_.num_tokens));
+  for (std::size_t position = 0; position < positions.size(); ++position)
+    positions[position] = static_cast<std::int64_t>(position);
+  kv::LayerTensors heads(recorded.k_pre.size());
+  for (std::size_t kv_head = 0; kv_head < heads.size(); ++kv_head) {
+    kv::HeadTensors& head = heads[kv_head];
+    head.k_pre = std::move(recorded.k_pre[kv_head]);
+    head.v = std::move(recorded.v[kv_head]);
+    head.q_post = std::move(recorded.q_pre[kv_head]);
+    head.q_positions = recorded.q_positions;
+    head.group_size = info_.group_size();
+    head.attention_scale = static_cast<float>(info_.attention_scale);
+    head.rope = rope;
+    head.k_post = head.k_pre;
+    rotate_rows(rope, positions, head.k_post);
+    rotate_rows(rope, head.q_positions, head.q_post);
+  }
+  return heads;
+}
+
+std::vector<std::int64_t> Trace::query_positions(std::int64_t layer_index) const {
+  KVTIDE_ASSERT(layer_index >= 0 && layer_index < num_layers(), "layer_index counts recorded layers");
+  return source_->query_positions(layer_index);
+}
+
+kv::RowMatrix Trace::output_projection(std::int64_t layer_index) const {
+  KVTIDE_ASSERT(layer_index >= 0 && layer_index < num_layers(), "layer_index counts recorded layers");
+  return source_->output_projection(layer_index);
+}
+
+TraceInfo trace_info(const std::string& path) {
+  return Trace::open(path).info();
+}
+
+std::vector<std::string> check_trace(const std::string& path, const std::string& companion_path) {
+  std::vector<std::string> findings;
+  try {
+    const hdf5::InputFile file(path);
+    std::optional<hdf5::InputFile> companion;
+    if (!companion_path.empty()) companion.emplace(companion_path);
+    (void)inspect_layout(file, companion ? &*companion : nullptr, findings);
+    if (!findings.empty()) return findings;
+  } catch (const InputError& error) {
+    return {error.what()};
+  }
+  const Trace trace = Trace::open(path, companion_path);
+  for (std::int64_t layer_index = 0; layer_index < trace.num_layers(); ++layer_index) {
+    try {
+      (void)trace.load_recorded_layer(layer_index);
+      (void)trace.output_projection(layer_index);
+    } catch (const InputError& error) {
+      findings.emplace_back(error.what());
+    }
+  }
+  return findings;
+}
+
+}  // namespace kvtide::attention
