@@ -14,11 +14,14 @@ KINDS = {
 
 
 def certainty(row: Any) -> str:
-    """Short text for the table.
+    """Short text for the table: the file's own words where it stores them (`period_certainty`), else from its numbers.
 
     `grid_locked` in a noise-free replay is a statement about every jump, not a test, so it has no p; "level" rests on the
     rotation test; `likely` (2 to 6 cycles) never counts as proven.
     """
+    stored = row.get("period_certainty")
+    if isinstance(stored, str) and stored:
+        return stored
     kind = str(row.get("period_kind", "none") or "none")
     period, p = _number(row, "period"), _number(row, "periodicity_p")
     if kind == "none" or math.isnan(period):

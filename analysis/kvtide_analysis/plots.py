@@ -94,7 +94,7 @@ def plot_steps(axes: Axes, results: Results, run: int) -> None:
                           linewidth=0, label=f"smallest to largest of {view.curve.width} steps")
         axes.legend(fontsize="x-small")
     axes.step(view.curve.x, view.curve.mean, where="post", color=palette.COLOURS[0], linewidth=0.8)
-    axes.set_xlabel("decode step")
+    axes.set_xlabel("context length at the decode step (tokens)")
     axes.set_ylabel("step time (µs)")
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import yaml
 
 from .columns import COMPUTED
-from .results import Results
+from .results import SUPPORTED_SCHEMA, Results
 
 # Defaults of the experiment file, for keys that it does not give.
 DEFAULT_BLOCK_SIZE = 128
@@ -17,11 +17,7 @@ DEFAULT_METRIC = "mass_loss"
 
 def experiment(results: Results) -> dict[str, Any]:
     """The experiment as a mapping; empty where the file stores none or it cannot be read."""
-    try:
-        document = yaml.safe_load(str(results.attrs.get("experiment_yaml", "")))
-    except yaml.YAMLError:
-        return {}
-    return document if isinstance(document, dict) else {}
+    return _mapping(str(results.attrs.get("experiment_yaml", "")))
 
 
 def lookup(document: dict[str, Any], dotted: str, default: Any = None) -> Any:
@@ -40,12 +36,18 @@ def swept_columns(results: Results) -> list[str]:
 
 
 def block_size(results: Results, run: int) -> int:
-    """block_size of a run in tokens: from its swept column, else the experiment, else the default; 0 where unreadable."""
+    """block_size of a run in tokens; 0 where unreadable.
+
+    From its swept column, else the resolved setting of the run (which knows --set and presets), else the experiment, else the default.
+    """
     for name in swept_columns(results):
         if name.rsplit(".", 1)[-1] == "block_size":
             return _positive(results.summary.at[run, name])
-    document = experiment(results)
-    return _positive(lookup(document, "compression.block_size", DEFAULT_BLOCK_SIZE))
+    if "compression_setting" in results.summary:
+        resolved = _mapping(str(results.summary.at[run, "compression_setting"]))
+        if "block_size" in resolved:
+            return _positive(resolved["block_size"])
+    return _positive(lookup(experiment(results), "compression.block_size", DEFAULT_BLOCK_SIZE))
 
 
 def loss_metric(results: Results) -> str:
@@ -77,13 +79,26 @@ def warnings(results: Results) -> list[str]:
     context = document.get("context_tokens")
     if context is not None and results.attrs.get("loss_tokens") not in (None, context):
         found.append(f"Context lengths differ: {results.attrs['loss_tokens']} tokens for loss, {context} for the machine.")
-    if "status" in results.summary:
-        failed = results.summary[~results.summary["status"].isin(["done", "ok", "complete"])]
-        for run, row in failed.iterrows():
-            found.append(f"Run {run} ({run_label(results, run)}) has no result: {row.get('status_reason') or row['status']}.")
+    found += str(results.attrs.get("warnings", "") or "").splitlines()
+    for run, row in results.summary.iterrows():
+        if row.get("status") == "failed":
+            found.append(f"{run_label(results, run)} has no result: {row.get('status_reason') or 'no reason stored'}.")
+        elif row.get("warnings"):
+            found.append(f"{run_label(results, run)}: {row['warnings']}")
+    schema = results.attrs.get("schema_version", SUPPORTED_SCHEMA)
+    if schema != SUPPORTED_SCHEMA:
+        found.append(f"The file has schema_version {schema}; this program knows {SUPPORTED_SCHEMA}: figures may be missing.")
     if not document:
         found.append("The file stores no readable experiment: defaults are assumed for block_size and the loss metric.")
     return found
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def _positive(value: Any) -> int:

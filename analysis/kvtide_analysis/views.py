@@ -74,7 +74,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Steps:
-    """Step time by decode step, in microseconds."""
+    """Step time in microseconds against the context length at each decode step (the file's `decode_step`, tokens)."""
 
     curve: series.Envelope
     block_size: int
@@ -121,9 +121,10 @@ def position(results: Results, run: int, arrays: RunArrays) -> Position | Missin
     if isinstance(profile, Missing):
         return profile
     metric, units, x, values = profile
-    block, offset = settings.block_size(results, run), _offset(results, run)
+    block = settings.block_size(results, run)
+    offset = _offset(results, run, block)
     starts = _boundaries(x, block, offset)
-    zoom = series.worst_window(values, ZOOM_BLOCKS * block if block else 512)
+    zoom = series.worst_window(values, min(ZOOM_BLOCKS * block or 512, series.DRAWN_WHOLE))
     zoom_starts = _boundaries(x[zoom], block, offset)
     return Position(metric, units, series.envelope(x, values, _cycle(results, run)),
                     starts if len(starts) <= MOST_GRID_LINES else starts[:0], x[zoom], values[zoom],
@@ -133,8 +134,9 @@ def position(results: Results, run: int, arrays: RunArrays) -> Position | Missin
 def phase(results: Results, run: int, arrays: RunArrays) -> Phase | Missing:
     """The phase-folded profile; the file's own fold where it has the same period, else folded here."""
     found = _found_period(results, run)
-    block, offset = settings.block_size(results, run), _offset(results, run)
+    block = settings.block_size(results, run)
     period = found or block
+    offset = _offset(results, run, period)
     profile = _profile(results, arrays)
     stored, counts = arrays.array("phase", "loss"), arrays.array("phase", "count")
     if isinstance(profile, Missing):
@@ -144,7 +146,7 @@ def phase(results: Results, run: int, arrays: RunArrays) -> Phase | Missing:
         count = counts.to_numpy() if counts is not None else np.full(len(mean), 0)
         nothing = np.full(len(mean), np.nan)
         return Phase(settings.loss_metric(results), "1", series.Fold(np.arange(len(mean)), mean, nothing, nothing, count),
-                     len(mean), offset, found == len(mean), block)
+                     len(mean), _offset(results, run, len(mean)), found == len(mean), block)
     metric, units, x, values = profile
     if period < 1:
         return Missing("no period was found and block_size is unknown")
@@ -203,9 +205,14 @@ def _coordinate(array) -> np.ndarray:
     return values if array.size < 2 or np.all(np.diff(values) > 0) else np.arange(array.size)
 
 
-def _offset(results: Results, run: int) -> int:
+def _offset(results: Results, run: int, period: int) -> int:
+    """First block boundary at or after position 0, given blocks of `period`.
+
+    The file's grid_offset is added before division (position p is in block (p + grid_offset) / period): 17 of 64 -> boundary 47.
+    """
     value = results.summary.at[run, "grid_offset"] if "grid_offset" in results.summary else 0
-    return int(round(value)) if isinstance(value, (int, float, np.number)) and np.isfinite(value) else 0
+    known = isinstance(value, (int, float, np.number)) and np.isfinite(value)
+    return int(-round(value)) % period if known and period > 0 else 0
 
 
 def _found_period(results: Results, run: int) -> int:

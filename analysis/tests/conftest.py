@@ -102,7 +102,7 @@ def _write_summary(writer: Writer, runs, profiles) -> None:
         "period_kind": (["grid_locked" if on else "none" for on in grid], "1"),
         "cycles": (np.where(grid, len(profiles[0]) / block, np.nan), "1"),
         "periodicity_p": (np.full(count, np.nan), "1"), "free_blocks": (np.full(count, 14), "1"),
-        "status": (["done"] * count, "1"), "status_reason": ([""] * count, "1"),
+        "status": (["ok"] * count, "1"), "status_reason": ([""] * count, "1"),
     }
     for name, (values, units) in columns.items():
         writer.array(f"/summary/{name}", values, "/summary/run", units)

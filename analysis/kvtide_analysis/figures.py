@@ -1,0 +1,197 @@
+"""Plotly figures as plain JSON mappings, one function per figure, from the same views as the matplotlib plots.
+
+Only keys that mean the same in plotly.js 2 and 3 are used. Each figure carries its own caption: the main numbers in words, so that
+it can be read without seeing it. A missing figure is `{"missing": reason}`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import palette, views
+from .columns import loss_style, write
+from .plots import METRIC_TITLES
+from .results import Results
+from .spectrum import Spectrum
+
+Figure = dict[str, Any]
+
+
+def pareto(results: Results) -> Figure:
+    """Savings against worst loss; `customdata` of each point is its run number."""
+    view = views.pareto(results)
+    if isinstance(view, views.Missing):
+        return {"missing": view.reason}
+    metric = views.settings.loss_metric(results)
+    style = loss_style(metric)
+    policies, blocks = sorted(set(view.policy)), sorted(set(view.block_size))
+    traces: list[Figure] = [{
+        "type": "scatter", "mode": "lines", "name": "Pareto front", "hoverinfo": "skip", "line": {"color": palette.GREY, "width": 1},
+        "x": numbers(100 * view.saving[view.front]), "y": numbers(view.worst[view.front])}]
+    for number, policy in enumerate(policies):
+        chosen = [index for index in range(len(view.run)) if view.policy[index] == policy]
+        traces.append({
+            "type": "scatter", "mode": "markers", "name": policy, "customdata": [int(view.run[index]) for index in chosen],
+            "x": numbers(100 * view.saving[chosen]), "y": numbers(view.worst[chosen]),
+            "text": [f"{view.label[index]}<br>saves {write(view.saving[index], 'percent')}, worst "
+                     f"{write(view.worst[index], style)}, mean {write(view.mean[index], style)}" for index in chosen],
+            "hovertemplate": "%{text}<extra></extra>",
+            "marker": {"size": 11, "color": palette.colour(number), "opacity": 0.85,
+                       "symbol": [palette.symbol(blocks.index(view.block_size[index]))[0] for index in chosen]}})
+    symbols = ", ".join(f"{palette.symbol(number)[0]} B {block}" for number, block in enumerate(blocks))
+    front = "; ".join(view.label[index] for index in view.front)
+    return _figure(traces, "KV-cache memory saved (%)", f"worst span: {METRIC_TITLES.get(metric, metric)}",
+                   f"Lower right is better. Symbols: {symbols}. No run beats these in both: {front}.")
+
+
+def position(results: Results, run: int, arrays) -> Figure:
+    """The whole profile: as it is up to 4,096 positions, else the range and mean of equal bins."""
+    view = views.position(results, run, arrays)
+    if isinstance(view, views.Missing):
+        return {"missing": view.reason}
+    if view.whole.width == 1:
+        traces = [_line(view.whole.x, view.whole.high, "loss")]
+        drawn = "every position is drawn"
+    else:
+        traces = _band(view.whole.x, view.whole.low, view.whole.high) + [_line(view.whole.x, view.whole.mean, "mean", shape="hv")]
+        drawn = f"band: smallest to largest of {view.whole.width} positions"
+    grid = (f"lines: the block grid (B {view.block_size}, first boundary at {view.offset})" if len(view.boundaries)
+            else "the block grid is too fine to draw here: see the zoom")
+    values = view.whole.high[np.isfinite(view.whole.high)]
+    return _figure(traces, "position (tokens)", METRIC_TITLES.get(view.metric, view.metric),
+                   f"Largest {_number(values.max() if len(values) else None)}; {drawn}; {grid}.", view.boundaries - 0.5)
+
+
+def zoom(results: Results, run: int, arrays) -> Figure:
+    """Four blocks around the worst place, position by position."""
+    view = views.position(results, run, arrays)
+    if isinstance(view, views.Missing):
+        return {"missing": view.reason}
+    caption = f"Positions {view.zoom_x[0]} to {view.zoom_x[-1]}, around the largest loss; lines: block boundaries."
+    return _figure([_line(view.zoom_x, view.zoom_y, "loss", shape="hvh")], "position (tokens)",
+                   METRIC_TITLES.get(view.metric, view.metric), caption, view.zoom_boundaries - 0.5)
+
+
+def phase(results: Results, run: int, arrays) -> Figure:
+    """Mean loss by phase, and its range over the cycles."""
+    view = views.phase(results, run, arrays)
+    if isinstance(view, views.Missing):
+        return {"missing": view.reason}
+    traces = _band(view.fold.phase, view.fold.low, view.fold.high) + [_line(view.fold.phase, view.fold.mean, "mean", shape="hvh")]
+    why = (f"period found: {view.period} tokens" if view.period_found
+           else f"no period was found; folded on block_size {view.block_size} to show that")
+    finite = np.isfinite(view.fold.mean)
+    means = view.fold.mean[finite]
+    numbers_said = (f" Mean {_number(means.mean())}, worst phase {view.fold.phase[finite][np.argmax(means)]} with "
+                    f"{_number(means.max())}." if len(means) else "")
+    inner = np.arange(view.block_size, view.period, view.block_size) if view.block_size else np.empty(0)
+    figure = _figure(traces, f"phase: (position − {view.offset}) mod {view.period} (tokens)",
+                     METRIC_TITLES.get(view.metric, view.metric),
+                     f"{why[0].upper()}{why[1:]}; band: smallest to largest over the cycles.{numbers_said}",
+                     inner if len(inner) <= views.MOST_GRID_LINES else ())
+    figure["layout"]["xaxis"]["range"] = [-0.5, view.period - 0.5]
+    return figure
+
+
+def loss_spectrum(results: Results, run: int, arrays) -> Figure:
+    """Power against period with its confidence limits."""
+    view = views.loss_spectrum(results, arrays)
+    if isinstance(view, views.Missing):
+        return {"missing": view.reason}
+    assert isinstance(view, Spectrum)
+    few = np.unique(np.linspace(0, len(view.period) - 1, 80).astype(int))  # the limits are smooth
+    traces = [_line(view.period, view.power, "loss"),
+              _line(view.period[few], view.limit_95[few], "95 %, one period", palette.GREY, "dot", compared=False),
+              _line(view.period[few], view.limit_99[few], "99 %, all periods", palette.COLOURS[1], "dash", compared=False)]
+    period, power, above = view.peak
+    said = (f"Highest above the 99 % limit: period {period:.4g} tokens, power {power:.3g}." if above
+            else "Nothing reaches the 99 % limit.")
+    caption = (f"{said} Limits: red noise, lag-1 correlation {view.lag1:.3f} fitted to the medians of the spectrum; 95 % for a period "
+               f"fixed beforehand, 99 % for the highest of all. Periods above {view.longest_judged:.4g} tokens are seen fewer than "
+               "6 times and are not judged. Score-driven block losses jump on the grid without a level period: "
+               "the table's certainty decides, not this curve.")
+    return _figure(traces, "period (tokens)", "power (white noise = 1)", caption, x_type="log")
+
+
+def steps(results: Results, run: int, arrays) -> Figure:
+    """Step time by decode step."""
+    view = views.steps(results, run, arrays)
+    if isinstance(view, views.Missing):
+        return {"missing": view.reason}
+    curve = view.curve
+    traces = [] if curve.width == 1 else _band(curve.x, curve.low, curve.high)
+    traces.append(_line(curve.x, curve.mean, "step time" if curve.width == 1 else "mean", shape="hv"))
+    values = curve.high[np.isfinite(curve.high)]
+    said = f"Median {np.median(curve.mean[np.isfinite(curve.mean)]):.5g} µs, longest {values.max():.5g} µs. " if len(values) else ""
+    drawn = "every step is drawn" if curve.width == 1 else f"band: smallest to largest of {curve.width} steps"
+    return _figure(traces, "context length at the step (tokens)", "step time (µs)",
+                   f"{said}A block that fills up (every {view.block_size} steps) is compressed within its step; {drawn}.")
+
+
+def prefix(results: Results, run: int, arrays) -> Figure:
+    """Prefix sensitivity against prefix length."""
+    view = views.prefix(results, run, arrays)
+    if isinstance(view, views.Missing):
+        return {"missing": view.reason}
+    blocks = np.arange(view.block_size, view.shift[-1] + 1, view.block_size) if view.block_size else np.empty(0)
+    finite = np.isfinite(view.sensitivity)
+    worst = int(np.argmax(np.where(finite, view.sensitivity, -np.inf)))
+    caption = (f"Mean |change of loss| at the same content when unrelated tokens are put in front; largest "
+               f"{_number(view.sensitivity[worst])} at {view.shift[worst]} tokens; lines: multiples of block_size.")
+    return _figure([_line(view.shift, view.sensitivity, "sensitivity")], "prefix (tokens)", "prefix sensitivity", caption,
+                   blocks if len(blocks) <= views.MOST_GRID_LINES else ())
+
+
+# Figures of one run, in the order of the page: key -> (title, function).
+RUN_FIGURES = {
+    "position": ("Loss by position", position),
+    "zoom": ("Four blocks around the worst place", zoom),
+    "phase": ("Loss by phase", phase),
+    "spectrum": ("Spectrum of the loss", loss_spectrum),
+    "steps": ("Step time while decoding", steps),
+    "prefix": ("Sensitivity to a prefix", prefix),
+}
+
+
+def numbers(values: np.ndarray) -> list[float | int | None]:
+    """JSON numbers with five significant digits (less than a pixel); null where not finite."""
+    if values.dtype.kind in "iu":
+        return [int(value) for value in values]
+    return [float(f"{value:.5g}") if np.isfinite(value) else None for value in values]
+
+
+def _coordinates(values: np.ndarray) -> list[float | int]:
+    """As `numbers`, with every digit that tells neighbours apart."""
+    return numbers(values) if values.dtype.kind in "iu" else [float(f"{value:.7g}") for value in values]
+
+
+def _line(x: np.ndarray, y: np.ndarray, name: str, colour: str = palette.COLOURS[0], dash: str = "solid", shape: str = "linear",
+          compared: bool = True) -> Figure:
+    """`meta` tells the page which curves a second run adds to the figure."""
+    return {"type": "scatter", "mode": "lines", "name": name, "x": _coordinates(x), "y": numbers(y), "connectgaps": False,
+            "line": {"color": colour, "width": 1.4, "dash": dash, "shape": shape}, "meta": "compared" if compared else "limit"}
+
+
+def _band(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[Figure]:
+    """Two invisible curves with the range between them filled; none where there is no range."""
+    if not np.isfinite(low).any():
+        return []
+    edge = {"type": "scatter", "mode": "lines", "x": _coordinates(x), "line": {"width": 0, "shape": "hv"}, "hoverinfo": "skip",
+            "meta": "band"}
+    return [{**edge, "y": numbers(low), "name": "smallest", "showlegend": False},
+            {**edge, "y": numbers(high), "name": "smallest to largest", "fill": "tonexty", "fillcolor": "rgba(0,114,178,0.22)"}]
+
+
+def _figure(traces: list[Figure], x_title: str, y_title: str, caption: str, lines=(), x_type: str = "linear") -> Figure:
+    """lines: x of vertical lines (block boundaries)."""
+    shapes = [{"type": "line", "xref": "x", "yref": "paper", "x0": float(x), "x1": float(x), "y0": 0, "y1": 1, "layer": "below",
+               "line": {"color": palette.GRID, "width": 0.7}} for x in lines]
+    return {"data": traces, "caption": caption, "layout": {
+        "xaxis": {"title": {"text": x_title}, "type": x_type, "automargin": True},
+        "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "automargin": True}, "shapes": shapes}}
+
+
+def _number(value: float | None) -> str:
+    return write(value, "number")
