@@ -1,0 +1,63 @@
+#include "loss/bits_lost.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "loss/hand_made_heads.h"
+
+namespace kvtide::loss {
+namespace {
+
+TEST(BitsLost, StaysBetweenNothingAndEverything) {
+  const double floor = std::exp2(-2 * kFp16Bits);
+  EXPECT_EQ(bits_lost_at_distortion(0), 0);
+  EXPECT_EQ(bits_lost_at_distortion(floor), 0);
+  EXPECT_NEAR(bits_lost_at_distortion(4 * floor), 1, 1e-12);  // twice the error, one bit
+  EXPECT_NEAR(bits_lost_at_distortion(1), kFp16Bits, 1e-12);
+  EXPECT_NEAR(bits_lost_at_distortion(7), kFp16Bits, 1e-12);
+}
+
+// The mean squared error of fp16 rounding of a unit Gaussian x in [2^e, 2^(e+1)) is (2^(e-10))^2 / 12. Summed over
+// binades it is 2^(-2 * 12.23): the constant is what fp16 itself holds.
+TEST(BitsLost, ReferenceIsTheRoundingErrorOfHalfPrecision) {
+  double error = 0;
+  for (int e = -14; e <= 3; ++e) {
+    const double probability = std::erf(std::exp2(e + 1) / std::sqrt(2.0)) - std::erf(std::exp2(e) / std::sqrt(2.0));
+    error += probability * std::pow(std::exp2(e - 10), 2) / 12;
+  }
+  EXPECT_NEAR(-0.5 * std::log2(error), kFp16Bits, 0.01);
+}
+
+std::vector<double> measure(const kv::HeadTensors& head, const kv::HeadCache& cache) {
+  const HeadReference reference = make_head_reference(head, {0, head.q_positions.back()});
+  return bits_lost(reference, compare_head(reference, cache, false), *cache.entries);
+}
+
+TEST(BitsLost, EvictedLosesAllUntouchedNothingValueOnlyHalf) {
+  const kv::HeadTensors head = white_head(64, 1, 16);
+  kv::HeadCache cache = evict(head, [](std::int64_t j) { return j != 3; });
+  cache.entries->v.row(5).array() += 100;  // far beyond the variance
+  const std::vector<double> bits = measure(head, cache);
+  EXPECT_EQ(bits[3], kFp16Bits);
+  EXPECT_EQ(bits[4], 0);
+  EXPECT_NEAR(bits[5], kFp16Bits / 2, 1e-12);
+}
+
+// T5: rounding to 16 levels over a range R has squared error (R/15)^2/12; 32 unit Gaussians span 4.1 sd on average, so
+// D = 0.0062 and 1/2 log2(1/D) = 3.67 bits remain (3.68 measured elsewhere): 8.55 of 12.23 are lost.
+TEST(BitsLost, FourBitGroupsOfThirtyTwoLoseEightAndAHalfBits) {
+  const kv::HeadTensors head = white_head(4096, 1, 32);
+  const std::vector<double> bits = measure(head, round_rows(head, 16));
+  EXPECT_NEAR(std::accumulate(bits.begin(), bits.end(), 0.0) / 4096, 12.23 - 3.68, 0.1);
+}
+
+TEST(BitsLost, ConstantChannelsAreLeftOut) {
+  kv::HeadTensors head = white_head(64, 1, 4);
+  head.k_post.col(0).setConstant(2);
+  kv::HeadCache cache = identity_cache(head);
+  cache.entries->k(7, 0) = 3;  // an error in a channel that tells nothing
+  EXPECT_EQ(measure(head, cache)[7], 0);
+}
+
+}  // namespace
+}  // namespace kvtide::loss
