@@ -45,9 +45,9 @@ std::uint64_t AddressMap::fold(std::uint64_t p, std::uint64_t upper) const {
     }
   }
   if (odd_part_ > 1) {
-    // Sums of all shifts by 5 bits: no power-of-two stride leaves the residue modulo a small odd number alone for long.
-    std::uint64_t sum = 0;
-    for (std::uint64_t digits = upper; digits != 0; digits >>= 5) sum += digits;
+    // Any function of the upper bits keeps the map one-to-one; a multiplicative hash (Knuth, TAOCP 3, 6.4) has no
+    // period that a power-of-two stride could meet.
+    const std::uint64_t sum = upper * 0x9E3779B97F4A7C15ULL >> 32;
     odd = (odd + sum) % odd_part_;
   }
   return odd << even_bits_ | even;

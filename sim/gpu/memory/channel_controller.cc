@@ -95,8 +95,8 @@ Tick ChannelController::column_time(const PseudoChannel& pc, int bank, int kind)
   return on_clock(ready);
 }
 
-Tick ChannelController::row_time(const PseudoChannel& pc, int bank) const {
-  if (pc.open_banks & bit(bank)) {
+Tick ChannelController::row_time(const PseudoChannel& pc, int bank, bool is_open) const {
+  if (is_open) {
     return std::max({pc.precharge_ready[bank], pc.any_precharge_ready, row_bus_free_});
   }
   return on_clock(std::max(
@@ -135,12 +135,14 @@ void ChannelController::enqueue(const ChannelRequest& request, Tick now) {
     if (queue.hit == kNone) {
       queue.hit = index;
       pc.hit_banks[kind] |= bit(bank);
+      pc.hit_serial[kind][bank] = node.serial;
       next_column_ = std::min(next_column_, std::max(now, column_time(pc, bank, kind)));
     }
   } else if (queue.miss == kNone) {
     queue.miss = index;
     update_row_candidate(pc, bank, kind);
-    if (pc.row_banks[kind] & bit(bank)) next_row_ = std::min(next_row_, std::max(now, row_time(pc, bank)));
+    if (pc.row_banks[kind] & bit(bank))
+      next_row_ = std::min(next_row_, std::max(now, row_time(pc, bank, (pc.open_banks & bit(bank)) != 0)));
   }
 }
 
@@ -162,6 +164,7 @@ void ChannelController::rescan_queue(PseudoChannel& pc, int bank, int kind) {
   }
   if (queue.hit != kNone) {
     pc.hit_banks[kind] |= bit(bank);
+    pc.hit_serial[kind][bank] = nodes_[queue.hit].serial;
   } else {
     pc.hit_banks[kind] &= ~bit(bank);
   }
@@ -175,6 +178,7 @@ void ChannelController::update_row_candidate(PseudoChannel& pc, int bank, int ki
                          (queue.hit == kNone || nodes_[queue.hit].arrival > nodes_[queue.miss].arrival);
   if (is_wanted) {
     pc.row_banks[kind] |= bit(bank);
+    pc.row_serial[kind][bank] = nodes_[queue.miss].serial;
   } else {
     pc.row_banks[kind] &= ~bit(bank);
   }
@@ -191,39 +195,39 @@ void ChannelController::update_mode() {
 }
 
 void ChannelController::try_column(Tick now, CompletionCalendar& completions) {
-  Tick next = kNever;
-  std::int32_t best = kNone;
-  std::int64_t best_serial = INT64_MAX;
-  const auto offer = [&](std::int32_t index, Tick ready) {
-    if (ready > now) {
-      next = std::min(next, ready);
-    } else if (nodes_[index].serial < best_serial) {
-      best = index;
-      best_serial = nodes_[index].serial;
-    }
-  };
-  for (const PseudoChannel& pc : pseudo_channels_) {
+  Choice choice;
+  for (int p = 0; p < num_pseudo_channels_; ++p) {
+    const PseudoChannel& pc = pseudo_channels_[p];
     for (std::uint64_t banks = pc.opened_banks; banks != 0; banks &= banks - 1) {
       const int bank = std::countr_zero(banks);
-      offer(pc.opened_for[bank], column_time(pc, bank, nodes_[pc.opened_for[bank]].kind));
+      choice.offer(pc.opened_serial[bank], p, bank, column_time(pc, bank, nodes_[pc.opened_for[bank]].kind), now);
     }
   }
-  if (best == kNone && refresh_target_ == kNone) {
+  const bool is_opened = choice.is_found();
+  if (!is_opened && refresh_target_ == kNone) {
     const int mode = mode_;
     update_mode();
     if (mode != mode_) next_row_ = std::min(next_row_, now);
-    for (const PseudoChannel& pc : pseudo_channels_) {
-      for (std::uint64_t banks = pc.hit_banks[mode_]; banks != 0; banks &= banks - 1) {
+    for (int p = 0; p < num_pseudo_channels_; ++p) {
+      const PseudoChannel& pc = pseudo_channels_[p];
+      std::uint64_t banks = pc.hit_banks[mode_];
+      if (banks == 0) continue;
+      if (const Tick gate = on_clock(pc.any_column_ready[mode_]); gate > now) {
+        choice.next = std::min(choice.next, gate);  // a lower bound for all of its banks
+        continue;
+      }
+      for (; banks != 0; banks &= banks - 1) {
         const int bank = std::countr_zero(banks);
-        offer(pc.queue[mode_][bank].hit, column_time(pc, bank, mode_));
+        choice.offer(pc.hit_serial[mode_][bank], p, bank, column_time(pc, bank, mode_), now);
       }
     }
   }
-  if (best == kNone) {
-    next_column_ = next;
+  if (!choice.is_found()) {
+    next_column_ = choice.next;
     return;
   }
-  issue_column(now, best, completions);
+  const PseudoChannel& pc = pseudo_channels_[choice.pseudo_channel()];
+  issue_column(now, is_opened ? pc.opened_for[choice.bank()] : pc.queue[mode_][choice.bank()].hit, completions);
   next_column_ = now + timings_.column_bus;
 }
 
@@ -246,7 +250,7 @@ void ChannelController::issue_column(Tick now, std::int32_t index, CompletionCal
     raise_to(pc.any_column_ready[kWrite], now + timings_.read_to_write);
     precharge += timings_.read_to_pre;
     ++counters_.reads;
-    counters_.read_latency += now + timings_.read_latency - node.arrival;
+    counters_.read_latency += now + timings_.read_latency - node.arrival + 1;
   } else {
     raise_to(pc.any_column_ready[kWrite], now + timings_.write_to_write);
     raise_to(pc.group_column_ready[kWrite][group], now + timings_.write_to_write_same_group);
@@ -276,10 +280,15 @@ void ChannelController::issue_column(Tick now, std::int32_t index, CompletionCal
         break;
       }
     }
-    if (queue.hit == kNone) pc.hit_banks[kind] &= ~bit(bank);
+    if (queue.hit == kNone) {
+      pc.hit_banks[kind] &= ~bit(bank);
+    } else {
+      pc.hit_serial[kind][bank] = nodes_[queue.hit].serial;
+    }
     update_row_candidate(pc, bank, kind);
   }
-  if (pc.row_banks[mode_] & bit(bank)) next_row_ = std::min(next_row_, std::max(now, row_time(pc, bank)));
+  if (pc.row_banks[mode_] & bit(bank))
+    next_row_ = std::min(next_row_, std::max(now, row_time(pc, bank, (pc.open_banks & bit(bank)) != 0)));
   free_nodes_.push_back(index);
 }
 
@@ -287,31 +296,33 @@ void ChannelController::try_row(Tick now) {
   const int mode = mode_;
   update_mode();
   if (mode != mode_) next_column_ = std::min(next_column_, now + 1);
-  Tick next = kNever;
-  std::int32_t best = kNone;
-  std::int64_t best_serial = INT64_MAX;
-  for (const PseudoChannel& pc : pseudo_channels_) {
-    for (std::uint64_t banks = pc.row_banks[mode_]; banks != 0; banks &= banks - 1) {
-      const int bank = std::countr_zero(banks);
-      const Tick ready = row_time(pc, bank);
-      const std::int32_t index = pc.queue[mode_][bank].miss;
-      if (ready > now) {
-        next = std::min(next, ready);
-      } else if (nodes_[index].serial < best_serial) {
-        best = index;
-        best_serial = nodes_[index].serial;
+  Choice choice;
+  for (int p = 0; p < num_pseudo_channels_; ++p) {
+    const PseudoChannel& pc = pseudo_channels_[p];
+    const std::uint64_t candidates = pc.row_banks[mode_];
+    for (const bool is_open : {false, true}) {
+      std::uint64_t banks = candidates & (is_open ? pc.open_banks : ~pc.open_banks);
+      if (banks == 0) continue;
+      if (const Tick gate = is_open ? pc.any_precharge_ready : on_clock(pc.any_activate_ready); gate > now) {
+        choice.next = std::min(choice.next, gate);  // a lower bound for all of these banks
+        continue;
+      }
+      for (; banks != 0; banks &= banks - 1) {
+        const int bank = std::countr_zero(banks);
+        choice.offer(pc.row_serial[mode_][bank], p, bank, row_time(pc, bank, is_open), now);
       }
     }
   }
-  if (best == kNone) {
-    next_row_ = next;
+  if (!choice.is_found()) {
+    next_row_ = choice.next;
     return;
   }
-  const Node& node = nodes_[best];
-  if (pseudo_channels_[node.pseudo_channel].open_banks & bit(node.bank)) {
-    issue_precharge(now, best);
+  const PseudoChannel& pc = pseudo_channels_[choice.pseudo_channel()];
+  const std::int32_t index = pc.queue[mode_][choice.bank()].miss;
+  if (pc.open_banks & bit(choice.bank())) {
+    issue_precharge(now, index);
   } else {
-    issue_activate(now, best);
+    issue_activate(now, index);
   }
   next_row_ = row_bus_free_;
 }
@@ -344,6 +355,7 @@ void ChannelController::issue_activate(Tick now, std::int32_t index) {
   pc.open_row[bank] = node.row;
   pc.open_banks |= bit(bank);
   pc.opened_for[bank] = index;
+  pc.opened_serial[bank] = node.serial;
   pc.opened_banks |= bit(bank);
   rescan_queue(pc, bank, kRead);
   rescan_queue(pc, bank, kWrite);

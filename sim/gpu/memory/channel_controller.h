@@ -17,6 +17,7 @@
 // Nothing ticks: the next column and row command times are kept as lower bounds, and the clock jumps from one to the
 // next.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -119,6 +120,8 @@ class ChannelController {
     std::array<std::int32_t, kMaxBanks> open_row{};    // kNone: closed
     std::array<std::int32_t, kMaxBanks> opened_for{};  // node whose ACT was issued and column command was not
     std::array<BankQueue, kMaxBanks> queue[kNumKinds]{};
+    std::array<std::int64_t, kMaxBanks> hit_serial[kNumKinds]{}, row_serial[kNumKinds]{};  // of queue's hit and miss
+    std::array<std::int64_t, kMaxBanks> opened_serial{};                                   // of opened_for
     std::uint64_t open_banks = 0, opened_banks = 0;  // opened_banks: those with an opened_for
     std::uint64_t hit_banks[kNumKinds]{};            // a waiting request wants the open row
     std::uint64_t row_banks[kNumKinds]{};            // a row command is wanted and allowed
@@ -141,8 +144,24 @@ class ChannelController {
   };
 
   [[nodiscard]] Tick on_clock(Tick tick) const { return (tick + clock_mask_) & ~clock_mask_; }
+  /// The oldest ready candidate of a scan, and when the next one of the others is ready.
+  struct Choice {
+    std::uint64_t key = UINT64_MAX;  // serial, pseudo channel, bank
+    Tick next = kNever;
+    void offer(std::int64_t serial, int pseudo_channel, int bank, Tick ready, Tick now) {
+      const auto candidate =
+          static_cast<std::uint64_t>(serial) << 7 | static_cast<std::uint64_t>(pseudo_channel << 6 | bank);
+      const bool is_ready = ready <= now;
+      key = std::min(key, is_ready ? candidate : UINT64_MAX);
+      next = std::min(next, is_ready ? kNever : ready);
+    }
+    [[nodiscard]] bool is_found() const { return key != UINT64_MAX; }
+    [[nodiscard]] int pseudo_channel() const { return static_cast<int>(key >> 6 & 1); }
+    [[nodiscard]] int bank() const { return static_cast<int>(key & 63); }
+  };
+
   [[nodiscard]] Tick column_time(const PseudoChannel& pc, int bank, int kind) const;
-  [[nodiscard]] Tick row_time(const PseudoChannel& pc, int bank) const;
+  [[nodiscard]] Tick row_time(const PseudoChannel& pc, int bank, bool is_open) const;
   void accept(Tick now);
   void enqueue(const ChannelRequest& request, Tick now);
   void unlink(std::int32_t index);

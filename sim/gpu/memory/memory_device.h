@@ -19,6 +19,10 @@ struct MemoryDevice {
   double roofline_efficiency = 0.92;  ///< of peak, used by the roofline tier only; read-only streams reach .92-.96 of
                                       ///< peak on A100 and H100 PCIe (RRZE gpu-benches 1c36d50, gpu-stream)
 
+  /// Requests one channel's scheduler looks at, 1..4096. With 64, random 4 KiB pages reach 0.70 of an H100's pins; with
+  /// 256, 0.90: what a GPU's controllers see of all SMs is deep.
+  std::int64_t queue_size = 64;
+
   [[nodiscard]] std::int64_t num_pseudo_channels() const {
     return num_channels * standard.geometry.num_pseudo_channels;
   }

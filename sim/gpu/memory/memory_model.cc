@@ -67,7 +67,11 @@ MemoryPerformance simulate(const MemoryDevice& device, const AccessPattern& patt
       std::llround(static_cast<double>(std::min(pattern.num_streams, std::int64_t{1} << 40)) * share), 1, kMaxStreams);
   const AddressMap map(part.standard.geometry, num_channels, AddressMapping::hash256);
   PatternStream stream(pattern, num_streams, map.capacity(), burst);
-  ClosedLoop loop(part, {.mapping = AddressMapping::hash256, .controller = {}, .max_outstanding = outstanding}, stream);
+  ClosedLoop loop(part,
+                  {.mapping = AddressMapping::hash256,
+                   .controller = {.queue_size = device.queue_size},
+                   .max_outstanding = outstanding},
+                  stream);
 
   const Tick interval = loop.timings().refresh_interval > 0 ? loop.timings().refresh_interval : 8192;
   loop.run_until(interval);
@@ -173,6 +177,9 @@ void MemoryDevice::validate() const {
   }
   if (!(data_rate >= 1e8 && data_rate <= 1e12)) {
     throw InputError(fmt::format("memory device: data rate {} bit/s per pin: expected 1e8..1e12", data_rate));
+  }
+  if (queue_size < 1 || queue_size > 4096) {
+    throw InputError(fmt::format("memory device: queue size {}: expected 1..4096", queue_size));
   }
   if (!(roofline_efficiency > 0 && roofline_efficiency <= 1)) {
     throw InputError(fmt::format("memory device: roofline efficiency {}: expected (0, 1]", roofline_efficiency));
