@@ -38,6 +38,27 @@ class FileSource : public LayerSource {
     return layers_.at(static_cast<std::size_t>(layer_index)).q_positions;
   }
 
+  void check_values(std::int64_t layer_index, std::vector<std::string>& findings) const override {
+    const LayerLayout& layout = layers_.at(static_cast<std::size_t>(layer_index));
+    const auto check = [&](const std::vector<TensorPart>& parts, std::int64_t num_heads) {
+      for (const TensorPart& part : parts) {
+        try {
+          for (std::int64_t head = 0; head < num_heads; ++head) (void)read_heads({part}, head, 1, part.num_rows);
+        } catch (const InputError& error) {
+          findings.emplace_back(error.what());
+        }
+      }
+    };
+    check(layout.k_pre, info_.num_kv_heads);
+    check(layout.v, info_.num_kv_heads);
+    check(layout.q_pre, info_.num_query_heads);
+    try {
+      (void)output_projection(layer_index);
+    } catch (const InputError& error) {
+      findings.emplace_back(error.what());
+    }
+  }
+
   [[nodiscard]] kv::RowMatrix output_projection(std::int64_t layer_index) const override {
     const TensorPart& part = layers_.at(static_cast<std::size_t>(layer_index)).w_o;
     if (part.dataset.empty()) return {};
@@ -172,14 +193,8 @@ std::vector<std::string> check_trace(const std::string& path, const std::string&
     return {error.what()};
   }
   const Trace trace = Trace::open(path, companion_path);
-  for (std::int64_t layer_index = 0; layer_index < trace.num_layers(); ++layer_index) {
-    try {
-      (void)trace.load_recorded_layer(layer_index);
-      (void)trace.output_projection(layer_index);
-    } catch (const InputError& error) {
-      findings.emplace_back(error.what());
-    }
-  }
+  for (std::int64_t layer_index = 0; layer_index < trace.num_layers(); ++layer_index)
+    trace.source_->check_values(layer_index, findings);
   return findings;
 }
 

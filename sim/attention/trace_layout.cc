@@ -280,6 +280,7 @@ class Inspector {
 
   void read_probes() {
     if (!file_.exists("/probes/start")) return;
+    const std::size_t num_findings = findings_.size();
     attempt([&] {
       const std::uint64_t count = file_.info("/probes/start").num_elements();
       if (count > static_cast<std::uint64_t>(kMaxProbes))
@@ -303,7 +304,7 @@ class Inspector {
       if (file_.has_attribute("/probes", "asked")) asked = file_.integer_attribute("/probes", "asked");
       if (asked < -1 || asked >= num_probes)
         add("/probes@asked", fmt::format("expected a probe in 0..{}, found {}", num_probes - 1, asked));
-      if (!findings_.empty()) return;
+      if (findings_.size() > num_findings) return;
       for (std::size_t i = 0; i < count; ++i) {
         Probe probe;
         if (!nouns.empty()) probe.noun = nouns[i];

@@ -55,23 +55,21 @@ std::vector<float> queries_between(const kv::LayerTensors& layer, std::int64_t f
 }
 
 /// Relative errors |o' - o| / |o| of attention recomputed from the trace, one per query head and stored query.
-std::vector<double> output_errors(const Trace& trace, std::int64_t layer_index, const std::vector<float>& want,
-                                  std::int64_t first, std::int64_t last) {
+/// @param want  [query_head, query, channel] of the queries at first..last
+std::vector<double> output_errors(const kv::LayerTensors& layer, const std::vector<float>& want, std::int64_t first,
+                                  std::int64_t last) {
+  std::vector<std::int64_t> positions;
+  for (std::int64_t position = first; position <= last; ++position) positions.push_back(position);
+  const std::vector<float> queries = queries_between(layer, first, last);
   std::vector<double> errors;
   std::size_t at = 0;
-  for (const kv::HeadTensors& head : trace.load_layer(layer_index)) {
-    const kv::RowMatrix weights =
-        kv::attention_weights(head.q_post, head.q_positions, head.k_post, head.num_positions(), head.attention_scale);
-    const kv::RowMatrix output = weights * head.v;
-    for (std::int64_t row = 0; row < output.rows(); ++row) {
-      const std::int64_t position = head.q_positions[static_cast<std::size_t>(row % head.num_queries())];
-      if (position < first || position > last) continue;
-      double difference = 0, length = 0;
-      for (std::int64_t channel = 0; channel < head.head_dim(); ++channel, ++at) {
-        difference += std::pow(static_cast<double>(output(row, channel)) - want.at(at), 2);
-        length += std::pow(static_cast<double>(want.at(at)), 2);
-      }
-      errors.push_back(std::sqrt(difference / length));
+  for (const kv::HeadTensors& head : layer) {
+    const Eigen::Map<const kv::RowMatrix> q(queries.data() + at, head.group_size * (last - first + 1), head.head_dim());
+    const kv::RowMatrix output =
+        kv::attention_weights(q, positions, head.k_post, head.num_positions(), head.attention_scale) * head.v;
+    for (std::int64_t row = 0; row < output.rows(); ++row, at += static_cast<std::size_t>(head.head_dim())) {
+      const Eigen::Map<const Eigen::RowVectorXf> model(&want.at(at), head.head_dim());
+      errors.push_back((output.row(row) - model).cast<double>().norm() / model.cast<double>().norm());
     }
   }
   EXPECT_EQ(at, want.size());
@@ -80,9 +78,9 @@ std::vector<double> output_errors(const Trace& trace, std::int64_t layer_index, 
 
 void expect_model_outputs(const Trace& trace, const std::string& path, std::int64_t layer_index) {
   const std::string group = layer_group(trace, layer_index);
+  const kv::LayerTensors layer = trace.load_layer(layer_index);
   // The recording's own check in NumPy found a mean of 4e-4 to 9e-4 a layer and at most 9.4e-3 (float16 storage).
-  const std::vector<double> errors =
-      output_errors(trace, layer_index, stored(path, group + "/attn_out_last32"), 2016, 2047);
+  const std::vector<double> errors = output_errors(layer, stored(path, group + "/attn_out_last32"), 2016, 2047);
   ASSERT_EQ(errors.size(), 9U * 32U);
   double sum = 0;
   for (const double error : errors) sum += error;

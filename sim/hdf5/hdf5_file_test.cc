@@ -1,8 +1,10 @@
 #include "hdf5/hdf5_file.h"
 
+#include <fcntl.h>
 #include <hdf5.h>
 #include <hdf5_hl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -233,6 +235,15 @@ TEST_F(Hdf5File, MissingForeignAndTruncatedFilesAreInputErrors) {
   write_sample(in_folder("a.h5"));
   std::filesystem::resize_file(in_folder("a.h5"), std::filesystem::file_size(in_folder("a.h5")) - 1);
   EXPECT_THAT(error_of<InputError>([&] { InputFile(in_folder("a.h5")); }), HasSubstr("truncated file"));
+}
+
+TEST_F(Hdf5File, FileLockedByAWriterIsAnEnvironmentError) {
+  write_sample(in_folder("a.h5"));
+  const int descriptor = ::open(in_folder("a.h5").c_str(), O_RDWR);
+  ASSERT_EQ(::flock(descriptor, LOCK_EX | LOCK_NB), 0);
+  EXPECT_THAT(error_of<EnvironmentError>([&] { InputFile(in_folder("a.h5")); }), HasSubstr("HDF5_USE_FILE_LOCKING"));
+  ::close(descriptor);
+  EXPECT_EQ(InputFile(in_folder("a.h5")).integer_attribute("/", "count"), 7);
 }
 
 TEST_F(Hdf5File, WrongKindsNameTheObject) {

@@ -267,7 +267,7 @@ InputFile::InputFile(const std::string& path) : impl_(std::make_unique<Impl>()) 
   const std::string text = error_text();
   if (text.find("Permission denied") != std::string::npos)
     throw EnvironmentError(path + ": cannot be read: Permission denied");
-  if (text.find("lock") != std::string::npos)
+  if (text.find("lock file") != std::string::npos)
     throw EnvironmentError(path + ": is locked by a writer, or its file system refuses locks (then set " +
                            "HDF5_USE_FILE_LOCKING=FALSE): " + text);
   throw InputError(fmt::format("{}: not a readable HDF5 file ({} bytes): {}", path, impl_->file_bytes, text));
