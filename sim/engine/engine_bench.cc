@@ -52,17 +52,18 @@ kvtide::engine::Process start_and_end(kvtide::engine::Simulation& simulation) {
   co_await simulation.delay(Picoseconds{1});
 }
 
-/// Processes started and ended a second: frame, record and handle made and freed.
+/// Processes started and ended a second, in waves of 100: frame, record and handle made and freed.
 void engine_spawn(benchmark::State& state) {
-  constexpr int kNumProcesses = 10'000;
+  constexpr int kNumWaves = 100;
+  constexpr int kNumProcesses = 100;
   for (auto _ : state) {
     kvtide::engine::Simulation simulation;
-    for (int p = 0; p < kNumProcesses; ++p) {
-      simulation.start(start_and_end(simulation));
+    for (int wave = 0; wave < kNumWaves; ++wave) {
+      for (int p = 0; p < kNumProcesses; ++p) simulation.start(start_and_end(simulation));
       simulation.run();
     }
   }
-  state.SetItemsProcessed(kNumProcesses * state.iterations());
+  state.SetItemsProcessed(kNumWaves * kNumProcesses * state.iterations());
 }
 BENCHMARK(engine_spawn)->Unit(benchmark::kMillisecond);
 

@@ -52,7 +52,8 @@ class Event {
   WaitList<EventWaiter> waiters_;
 };
 
-/// An Event that triggers itself `delay` after its construction, unless it is destroyed or cancelled before.
+/// An Event that triggers itself `delay` after its construction, unless it is destroyed or cancelled before. Must not
+/// outlive the simulation.
 class Timeout : public Event {
  public:
   Timeout(Simulation& simulation, Picoseconds delay, Priority priority = Priority::normal)

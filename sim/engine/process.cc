@@ -6,13 +6,6 @@
 
 namespace kvtide::engine {
 
-void* Process::promise_type::operator new(std::size_t size) {
-  return ::operator new(size);
-}
-void Process::promise_type::operator delete(void* frame, std::size_t size) noexcept {
-  ::operator delete(frame, size);
-}
-
 ProcessHandle::ProcessHandle(ProcessState* state) noexcept : state_(state) {
   ++state_->num_owners;
 }

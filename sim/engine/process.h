@@ -11,7 +11,6 @@
 // A coroutine copies its parameters into its frame, but not what a lambda captured: pass state as parameters.
 
 #include <coroutine>
-#include <cstddef>
 #include <exception>
 #include <utility>
 
@@ -58,9 +57,6 @@ struct Process::promise_type {
   [[nodiscard]] FinalSuspend final_suspend() const noexcept { return {}; }
   void return_void() const noexcept {}
   void unhandled_exception() noexcept { failure = std::current_exception(); }
-
-  static void* operator new(std::size_t size);
-  static void operator delete(void* frame, std::size_t size) noexcept;
 
   Simulation* simulation = nullptr;  ///< set by Simulation::start
   EventRecord* wake = nullptr;       ///< the pending event that will resume this process; a process has at most one

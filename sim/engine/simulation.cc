@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "base/error.h"
 #include "engine/process_state.h"
 
@@ -10,6 +12,21 @@ namespace kvtide::engine {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+/// Marks the loop as running, so that it is not entered from inside.
+class Running {
+ public:
+  explicit Running(bool& flag) : flag_(flag) {
+    KVTIDE_ASSERT(!flag, "run, run_until or step was called from inside a process or call of the same simulation");
+    flag_ = true;
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  ~Running() { flag_ = false; }
+
+ private:
+  bool& flag_;
+};
 
 }  // namespace
 
@@ -51,22 +68,12 @@ void Simulation::run_until(Picoseconds time) {
 }
 
 bool Simulation::step() {
-  KVTIDE_ASSERT(!is_running_, "step() was called from inside a process or call of the same simulation");
-  struct Running {
-    bool& flag;
-    explicit Running(bool& value) : flag(value) { flag = true; }
-    ~Running() { flag = false; }
-  } running(is_running_);
+  const Running running(is_running_);
   return fire_next(kNever);
 }
 
 void Simulation::run_events(std::int64_t limit) {
-  KVTIDE_ASSERT(!is_running_, "run() was called from inside a process or call of the same simulation");
-  struct Running {
-    bool& flag;
-    explicit Running(bool& value) : flag(value) { flag = true; }
-    ~Running() { flag = false; }
-  } running(is_running_);
+  const Running running(is_running_);
   is_stopped_ = false;
   while (!is_stopped_ && fire_next(limit)) {
   }
@@ -158,9 +165,12 @@ void Simulation::withdraw(EventRecord* record) {
   // on average.
   record->serial = 0;
   ++num_cancelled_;
-  record->clear();
+  ++num_clearing_;
+  record->clear();  // may come back here: what it destroys may cancel or schedule
+  --num_clearing_;
   constexpr std::size_t kFewEnough = 1024;  // below this, sweeping is not worth its fixed cost
-  if (num_cancelled_ > kFewEnough && num_cancelled_ > queue_.size() / 2) {
+  // Not while a callable is being destroyed: its record must not be handed out yet.
+  if (num_clearing_ == 0 && num_cancelled_ > kFewEnough && num_cancelled_ > queue_.size() / 2) {
     queue_.remove_cancelled(pool_);
     num_cancelled_ = 0;
   }

@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "base/units.h"
@@ -170,6 +169,7 @@ class Simulation {
   Process::promise_type* newest_process_ = nullptr;
   Process::Frame running_;  // being resumed just now
   Process::Frame ended_;    // running_, once it has to be destroyed when it suspends
+  int num_clearing_ = 0;    // callables being destroyed by withdraw(), one inside the other
   bool is_running_ = false;
   bool is_stopped_ = false;
   bool is_closing_ = false;  // the destructor runs: nothing new is scheduled

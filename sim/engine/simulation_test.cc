@@ -205,6 +205,29 @@ TEST_F(SimulationTest, CancellingAMillionGuardsKeepsTheQueueSmall) {
   EXPECT_EQ(simulation_.num_fired(), 1000U);
 }
 
+TEST_F(SimulationTest, CallablesThatScheduleWhenDestroyedSurviveTheSweepOfTheCancelled) {
+  // 3000 calls, each of which schedules one more when it is destroyed; cancelling them all crosses the threshold of the
+  // sweep (1024 cancelled entries that are the majority).
+  struct Successor {
+    Simulation* simulation;
+    int* num_run;
+    ~Successor() {
+      int* const counter = num_run;
+      if (simulation != nullptr) simulation->schedule_in(1_ps, [counter] { ++*counter; });
+    }
+  };
+  int num_run = 0;
+  std::vector<ScheduledCall> calls;
+  for (int i = 0; i < 3000; ++i) {
+    auto successor = std::make_unique<Successor>(&simulation_, &num_run);
+    calls.push_back(simulation_.schedule_in(2_ps, [held = std::move(successor)] { FAIL() << "a cancelled call ran"; }));
+  }
+  for (ScheduledCall& call : calls) EXPECT_TRUE(call.cancel());
+  EXPECT_EQ(simulation_.num_pending(), 3000U);
+  simulation_.run();
+  EXPECT_EQ(num_run, 3000);
+}
+
 TEST_F(SimulationTest, ExceptionOfACallLeavesRunAndTheRestGoesOn) {
   const auto alive = std::make_shared<int>(0);
   simulation_.schedule_at(1_ps, [alive] { throw std::runtime_error("call failed"); });
