@@ -13,6 +13,7 @@ std::unique_ptr<MemoryModel> memory_of(const GpuProfile& profile, Fidelity fidel
   device.standard = load_memory_standard(profile.memory_standard);
   device.num_channels = profile.num_channels;
   device.data_rate = profile.data_rate;
+  device.queue_size = profile.memory_queue_size;
   return make_memory_model(device, fidelity);
 }
 

@@ -66,6 +66,7 @@ void read_memory(const Value& map, GpuProfile& profile) {
   profile.data_rate = 8 * memory.quantity("data_rate", positive(Dimension::bandwidth, 1e13));
   profile.bandwidth = memory.quantity("bandwidth", positive(Dimension::bandwidth, 1e16));
   profile.memory_latency = memory.quantity("latency", seconds());
+  profile.memory_queue_size = memory.integer("queue_size", 1, 4096);
   profile.bandwidth_note = memory.raw("bandwidth_note").as_string("");
   const double from_pins = static_cast<double>(profile.bus_bits) * profile.data_rate / 8;
   if (std::abs(from_pins / profile.bandwidth - 1) > 0.01 && profile.bandwidth_note.empty()) {

@@ -1,0 +1,226 @@
+#include "gpu/decode_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "gpu/constant_rate_memory.h"
+
+namespace kvtide::gpu {
+namespace {
+
+/// Round numbers: 4 SMs that stream 1,000 B a us each (2,000 from L2), 1 us a task, 10 us a launch; memory and tensor
+/// cores too fast to matter. Tiles of 16 entries.
+GpuProfile toy_profile() {
+  GpuProfile profile;
+  profile.name = "toy";
+  profile.num_sms = 4;
+  profile.memory_latency = 1e-6;
+  profile.l2_latency = 0.5e-6;
+  profile.l2_bytes = Bytes{1} << 20;
+  profile.l2_usable_share = 1;
+  profile.l2_bandwidth = 1e15;
+  profile.tensor_flops_16bit = 4e15;
+  profile.tensor_flops_8bit = 8e15;
+  profile.cuda_core_flops = 8e12;  // 1e12 lane operations/s per SM
+  profile.bytes_in_flight = 1000;
+  profile.graph_launch_latency = 10e-6;
+  AttentionKernel kernel;
+  kernel.name = "toy";
+  kernel.task_time = 1e-6;
+  kernel.combine_time = 2e-6;
+  kernel.bytes_in_flight = 1000;
+  kernel.tensor_efficiency = 1;
+  kernel.transpose_rate = 1e18;
+  kernel.tiles = {{128, 16}};
+  profile.attention_kernels = {kernel};
+  return profile;
+}
+
+/// `count` tasks that read K and V of `bytes` each.
+DecodeAttentionWork tasks(std::int64_t count, std::int64_t num_entries, Bytes bytes, Bytes chunk_bytes = 4096) {
+  DecodeAttentionWork work;
+  work.tasks.push_back(
+      {.streams = {{bytes, chunk_bytes}, {bytes, chunk_bytes}}, .num_entries = num_entries, .count = count});
+  work.head_dim = 2;
+  return work;
+}
+
+double toy_us(const DecodeAttentionWork& work, L2State l2 = L2State::cold) {
+  ConstantRateMemory memory(1e15, 1);
+  return to_microseconds(time_decode_attention(toy_profile(), memory, work, l2).duration);
+}
+
+double h100_us(const DecodeAttentionWork& work, L2State l2 = L2State::cold) {
+  const GpuProfile profile = load_gpu_profile("h100-sxm");
+  ConstantRateMemory memory(profile.bandwidth, 0.92);
+  return to_microseconds(time_decode_attention(profile, memory, work, l2).duration);
+}
+
+/// fp16 or fp8 KV, head_dim 128, groups of 4 query heads, pages of 16.
+DecodeAttentionWork llama_layer(std::int64_t num_tasks, std::int64_t num_entries, std::int64_t bits) {
+  const Bytes entry_bytes = 128 * static_cast<Bytes>(bits) / 8;
+  DecodeAttentionWork work =
+      tasks(num_tasks, num_entries, static_cast<Bytes>(num_entries) * entry_bytes, 16 * entry_bytes);
+  work.head_dim = 128;
+  work.query_heads_per_task = 4;
+  work.math_bits = bits;
+  return work;
+}
+
+// The header's example, and both sides of each rule on 132 SMs.
+TEST(SplitCount, FillsTheLastWave) {
+  EXPECT_EQ(split_count(64, 32, 132, 128), 2);
+  // 106 >= 0.8 x 132 = 105.6 tasks occupy the machine alone; 105 do not. Filling by 1..5 splits: .795 .795 .795 .795
+  // .994; only 5 reaches 85 % of the best.
+  EXPECT_EQ(split_count(106, 32, 132, 128), 1);
+  EXPECT_EQ(split_count(105, 32, 132, 128), 5);
+}
+
+TEST(SplitCount, FewTilesAreNotSplit) {
+  EXPECT_EQ(split_count(1, 4, 132, 128), 1);
+  // 5 tiles: filling grows as s / 132, 0.85 x 5 = 4.25, so 5.
+  EXPECT_EQ(split_count(1, 5, 132, 128), 5);
+  EXPECT_EQ(split_count(1, 1000, 132, 3), 3);
+}
+
+// 10,000 B / 1,000 B a us = 10 us, + 1 us a task + 10 us launch.
+TEST(DecodeAttention, TasksRunInWaves) {
+  EXPECT_NEAR(toy_us(tasks(4, 16, 5000)), 21, 0.01);
+  EXPECT_NEAR(toy_us(tasks(5, 16, 5000)), 32, 0.01);
+  EXPECT_NEAR(toy_us(tasks(8, 16, 5000)), 32, 0.01);
+}
+
+// One task of 8 tiles over 4 SMs: 2 tiles each, 40,000 B / 4 = 10 us; + 1 task + 10 launch + 2 combine.
+TEST(DecodeAttention, SplitTaskIsCombined) {
+  EXPECT_NEAR(toy_us(tasks(1, 128, 20000)), 23, 0.01);
+}
+
+TEST(DecodeAttention, WarmL2AnswersSooner) {
+  EXPECT_NEAR(toy_us(tasks(4, 16, 5000), L2State::warm), 16, 0.01);  // 2,000 B a us
+  ConstantRateMemory memory(1e15, 1);
+  EXPECT_EQ(time_decode_attention(toy_profile(), memory, tasks(4, 16, 5000), L2State::warm).hbm_bytes, 0u);
+  EXPECT_EQ(time_decode_attention(toy_profile(), memory, tasks(4, 16, 5000), L2State::cold).hbm_bytes, 40000u);
+}
+
+// 7.5e6 elements x 2 operations / 1e12 a second = 15 us, more than the 10 us of loads that run beside them.
+TEST(DecodeAttention, DequantizationHidesBehindLoadsUntilItIsLonger) {
+  DecodeAttentionWork work = tasks(4, 16, 5000);
+  work.tasks[0].dequantized_elements = 2.5e6;  // 5 us
+  EXPECT_NEAR(toy_us(work), 21, 0.01);
+  work.tasks[0].dequantized_elements = 7.5e6;
+  EXPECT_NEAR(toy_us(work), 26, 0.01);
+  // Rebuilding rows follows in the same warps: 2 x 5e9 flop / 1e15 = 10 us more.
+  work.tasks[0].reconstruction_macs = 5e9;
+  EXPECT_NEAR(toy_us(work), 36, 0.01);
+}
+
+TEST(DecodeAttention, MixedTasksShareTheMachine) {
+  // 3 tasks of 10 us and 2 of 4 us (+ 1 us each) on 4 SMs: 11, 11, 11 and 5 + 5 = 10 on the fourth.
+  DecodeAttentionWork work = tasks(3, 16, 5000);
+  work.tasks.push_back({.streams = {{4000, 4096}}, .num_entries = 16, .count = 2});
+  EXPECT_NEAR(toy_us(work), 21, 0.01);
+}
+
+TEST(DecodeAttention, NothingToAttendTakesNoTime) {
+  EXPECT_EQ(toy_us(tasks(0, 16, 5000)), 0);
+}
+
+TEST(DecodeAttention, ImpossibleWorkIsRefused) {
+  ConstantRateMemory memory(1e15, 1);
+  GpuProfile profile = toy_profile();
+  const auto time = [&](const DecodeAttentionWork& work) {
+    (void)time_decode_attention(profile, memory, work, L2State::cold);
+  };
+  EXPECT_THROW(time(tasks(-1, 16, 5000)), InputError);
+  EXPECT_THROW(time(tasks(INT64_MAX, 16, 5000)), InputError);
+  EXPECT_THROW(time(tasks(1, -1, 5000)), InputError);
+  EXPECT_THROW(time(tasks(1, INT64_MAX, 5000)), InputError);
+  EXPECT_THROW(time(tasks(2, 1, UINT64_MAX)), InputError);
+  DecodeAttentionWork work = tasks(1, 16, 5000);
+  work.tasks[0].dequantized_elements = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(time(work), InputError);
+  work = tasks(1, 16, 5000);
+  work.kernel = "toi";
+  EXPECT_THROW(time(work), InputError);
+  work = tasks(1, 16, 5000);
+  work.math_bits = 8;
+  EXPECT_NO_THROW(time(work));
+  profile.tensor_flops_8bit = 0;
+  EXPECT_THROW(time(work), InputError);
+}
+
+// Measured floor on H100 under vLLM: 10.2 us bf16, 10.9 fp8 (5th percentile below 64 KiB of KV).
+TEST(DecodeAttentionOnH100, TinyCacheCostsTheFloor) {
+  EXPECT_GT(h100_us(llama_layer(1, 16, 16)), 8);
+  EXPECT_LT(h100_us(llama_layer(1, 16, 16)), 13);
+}
+
+// Measured: half of the best fraction of peak (0.94 / 2 of 3.35 TB/s) is first reached at 64 MiB of bf16 KV.
+TEST(DecodeAttentionOnH100, HalfOfPeakNeedsManyMebibytes) {
+  const auto peak_fraction = [](std::int64_t num_tasks) {
+    const double bytes = static_cast<double>(num_tasks) * 4096 * 512;  // 2 MiB a task
+    return bytes / (h100_us(llama_layer(num_tasks, 4096, 16)) * 1e-6) / 3.35e12;
+  };
+  EXPECT_LT(peak_fraction(8), 0.47);     // 16 MiB
+  EXPECT_GT(peak_fraction(66), 0.47);    // 132 MiB
+  EXPECT_GT(peak_fraction(2112), 0.85);  // 4.1 GiB
+}
+
+// The same 32 MiB of KV. Measured under vLLM: 2048 x 4 tokens 438 us, 64 x 128 26 us, 8 x 1024 18 us (16 KV heads a
+// sequence of head_dim 64: 4 KiB a token).
+TEST(DecodeAttentionOnH100, TasksCostMoreThanBytes) {
+  const auto of = [](std::int64_t batch, std::int64_t tokens) {
+    DecodeAttentionWork work = tasks(batch * 16, tokens, static_cast<Bytes>(tokens) * 128, 2048);
+    work.head_dim = 64;
+    return h100_us(work, L2State::warm);
+  };
+  EXPECT_GT(of(2048, 4), 10 * of(64, 128));
+  EXPECT_GE(of(64, 128), of(8, 1024));
+}
+
+// One task more than the SMs starts a second wave; the staircase is flat in between.
+TEST(DecodeAttentionOnH100, WaveStaircaseIsVisible) {
+  const double one_wave = h100_us(llama_layer(132, 64, 16));
+  EXPECT_DOUBLE_EQ(h100_us(llama_layer(120, 64, 16)), one_wave);
+  EXPECT_GT(h100_us(llama_layer(133, 64, 16)), 1.2 * one_wave);
+}
+
+TEST(DecodeAttentionOnH100, MoreBytesAreNeverFaster) {
+  for (const std::int64_t num_tasks : {1, 8, 64, 200, 1024}) {
+    for (const std::int64_t num_entries : {16, 1000, 4096, 30000}) {
+      double previous = 0;
+      for (const Bytes entry_bytes : {32, 64, 128, 256, 512}) {
+        DecodeAttentionWork work = tasks(num_tasks, num_entries, static_cast<Bytes>(num_entries) * entry_bytes);
+        work.head_dim = 128;
+        const double time = h100_us(work);
+        EXPECT_GE(time, previous) << num_tasks << " tasks, " << num_entries << " entries, " << entry_bytes << " B";
+        previous = time;
+      }
+    }
+  }
+}
+
+// Measured medians by size: fp8 gains 0.92 to 1.70 over bf16 under vLLM, single shapes 0.8 to 2: transposing V can cost
+// more than the bytes saved.
+TEST(DecodeAttentionOnH100, HalvedBytesGainBetweenNineTenthsAndTwo) {
+  for (const std::int64_t num_tasks : {1, 8, 64, 256, 1024}) {
+    for (const std::int64_t num_entries : {16, 256, 4096, 32768}) {
+      const double gain =
+          h100_us(llama_layer(num_tasks, num_entries, 16)) / h100_us(llama_layer(num_tasks, num_entries, 8));
+      EXPECT_GE(gain, 0.8) << num_tasks << " tasks of " << num_entries;
+      EXPECT_LE(gain, 2.0) << num_tasks << " tasks of " << num_entries;
+    }
+  }
+}
+
+// Field case: pages of 16 and 64 tokens hold the same bytes; a closed-form memory must not tell them apart.
+TEST(DecodeAttentionOnH100, PageSizeAloneChangesNothingAtConstantRate) {
+  DecodeAttentionWork wide = llama_layer(64, 8192, 16);
+  for (PageStream& stream : wide.tasks[0].streams) stream.chunk_bytes *= 4;
+  EXPECT_NEAR(h100_us(wide) / h100_us(llama_layer(64, 8192, 16)), 1, 0.015);
+}
+
+}  // namespace
+}  // namespace kvtide::gpu
