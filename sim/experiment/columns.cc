@@ -43,6 +43,7 @@ constexpr std::array kColumns{
     Column{"grid_offset", kNumber, "token",
            "Found offset of the block grid: the block of position p is (p + grid_offset) / period"},
     Column{"period_kind", kText, "1", "grid_locked, level, likely or none"},
+    Column{"period_certainty", kText, "1", "How sure the period is, in words: what was counted or tested"},
     Column{"cycles", kNumber, "1", "Periods that the measured positions cover"},
     Column{"periodicity_index", kNumber, "1",
            "Share of the profile's variance that its phase explains, corrected for chance"},

@@ -129,20 +129,31 @@ class Workers {
 };
 
 /// An earlier final file of the same configuration without failed runs needs nothing done.
+/// @throws InputError when it is another configuration's
 bool is_already_complete(const Experiment& experiment, const ExecutorOptions& options) {
   std::error_code ignored;
   if (!options.resume || !std::filesystem::is_regular_file(options.output, ignored)) return false;
   if (std::filesystem::is_directory(options.output + ".runs", ignored)) return false;
+  std::string found_key;
+  bool is_complete = false;
   try {
     const std::scoped_lock lock(hdf5::library_mutex());
     const hdf5::InputFile file(options.output);
-    if (file.string_attribute("/", "experiment_key") != fmt::format("{:016x}", experiment.key)) return false;
+    found_key = file.string_attribute("/", "experiment_key");
     const std::vector<std::string> statuses = file.read_strings("/summary/status");
-    return statuses.size() == experiment.runs.size() &&
-           std::ranges::all_of(statuses, [](const std::string& status) { return status == to_string(RunStatus::ok); });
+    is_complete =
+        statuses.size() == experiment.runs.size() &&
+        std::ranges::all_of(statuses, [](const std::string& status) { return status == to_string(RunStatus::ok); });
   } catch (const InputError&) {
-    return false;
+    return false;  // not a results file, or damaged: written anew
   }
+  if (found_key != fmt::format("{:016x}", experiment.key)) {
+    throw InputError(
+        fmt::format("{}: holds the results of another configuration; give another --output, or leave --resume "
+                    "out to replace it",
+                    options.output));
+  }
+  return is_complete;
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ struct Outcome {
 
 /// Runs everything and writes the final file, unless interrupted (then the finished runs stay in NAME.runs/).
 /// @throws EnvironmentError  unwritable output, full disk: before any run where that can be known
-/// @throws InputError        --resume with another configuration's NAME.runs/
+/// @throws InputError        --resume with another configuration's NAME or NAME.runs/
 [[nodiscard]] Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const ExecutorOptions& options);
 
 }  // namespace kvtide::experiment
