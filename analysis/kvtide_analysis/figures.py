@@ -106,7 +106,7 @@ def loss_spectrum(results: Results, run: int, arrays) -> Figure:
               _line(view.period[few], view.limit_95[few], "95 %, one period", palette.GREY, "dot", compared=False),
               _line(view.period[few], view.limit_99[few], "99 %, all periods", palette.COLOURS[1], "dash", compared=False)]
     period, power, above = view.peak
-    said = (f"Highest above the 99 % limit: period {period:.4g} tokens, power {power:.3g}." if above
+    said = (f"Above the 99 % limit, longest of the strong peaks: period {period:.4g} tokens, power {power:.3g}." if above
             else "Nothing reaches the 99 % limit.")
     caption = (f"{said} Limits: red noise, lag-1 correlation {view.lag1:.3f} fitted to the medians of the spectrum; 95 % for a period "
                f"fixed beforehand, 99 % for the highest of all. Periods above {view.longest_judged:.4g} tokens are seen fewer than "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import html
 import json
@@ -82,6 +83,7 @@ def _table(results: Results, detailed: set[str], worst_max: float) -> str:
     titles = ["Setting", *(f"{column.title}{f' ({column.unit})' if column.unit == 'tokens' else ''}" for column in columns),
               "Certainty of the period"]
     head = "".join(f'<th scope="col"><button type="button">{html.escape(title)}</button></th>' for title in titles)
+    head = head.replace('<th scope="col"><button type="button">Certainty', '<th scope="col" class="text"><button type="button">Certainty')
     rows = []
     for run, row in results.summary.iterrows():
         label = html.escape(settings.run_label(results, run))
@@ -135,13 +137,14 @@ def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
+@functools.lru_cache(maxsize=1)
 def _bundle() -> str:
     """plotly.js, gzip and base64: the same bytes for the same version (no time stamp)."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ImportError("the report needs plotly (Debian: python3-plotly; PyPI: plotly)") from error
-    return base64.b64encode(gzip.compress(get_plotlyjs().encode("utf-8"), 9, mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(get_plotlyjs().encode("utf-8"), 6, mtime=0)).decode("ascii")
 
 
 def _asset(name: str) -> str:

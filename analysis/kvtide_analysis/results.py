@@ -147,7 +147,7 @@ def _read_dataset(path: str, group: h5py.Group) -> xr.Dataset:
         variables[name] = (dimensions, _read_array(path, item), attrs)
         for scale in (item.dims[axis][0] for axis in range(item.ndim) if not is_scale and len(item.dims[axis])):
             # A scale of an ancestor group gives its values too, so that each Dataset stands alone.
-            scale_name = scale.name.rsplit("/", 1)[-1]
+            scale_name = _scale_name(scale)
             variables.setdefault(scale_name, ([scale_name], _read_array(path, scale)))
     try:
         dataset = xr.Dataset(variables)
@@ -158,7 +158,13 @@ def _read_dataset(path: str, group: h5py.Group) -> xr.Dataset:
 
 def _dimension_name(item: h5py.Dataset, axis: int) -> str:
     scales = item.dims[axis]
-    return scales[0].name.rsplit("/", 1)[-1] if len(scales) else f"{item.name.rsplit('/', 1)[-1]}_dim{axis}"
+    return _scale_name(scales[0]) if len(scales) else f"{item.name.rsplit('/', 1)[-1]}_dim{axis}"
+
+
+def _scale_name(scale: h5py.Dataset) -> str:
+    """The scale's own NAME attribute; its path only where that is empty: finding a path searches the whole file."""
+    name = h5py.h5ds.get_scale_name(scale.id).decode("utf-8", "replace").rstrip("\0")
+    return name if name and not name.startswith("This is a netCDF") else scale.name.rsplit("/", 1)[-1]
 
 
 def _read_array(path: str, dataset: h5py.Dataset) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pandas as pd
@@ -93,7 +94,9 @@ def warnings(results: Results) -> list[str]:
     return found
 
 
+@functools.lru_cache(maxsize=1024)
 def _mapping(text: str) -> dict[str, Any]:
+    """The YAML mapping in `text`, parsed once; shared, so never changed by a caller."""
     try:
         document = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError):

@@ -44,14 +44,20 @@ class Spectrum:
 
     @property
     def peak(self) -> tuple[float, float, bool]:
-        """(period, power, above the 99 % limit): the highest point above the limit, or else the one nearest to it.
+        """(period, power, above the 99 % limit): the fundamental of what exceeds the limit, or else what comes nearest to it.
 
-        Not the one furthest above: a comb of narrow spikes has strong harmonics where the red limit is low.
+        Narrow spikes once a block have harmonics as strong as the fundamental: of all peaks above the limit with at least half the
+        highest power, the one of longest period is it.
         """
         judged = self.period <= self.longest_judged
         above = judged & (self.power > self.limit_99)
-        best = int(np.argmax(np.where(above, self.power, 0) if above.any() else judged * self.power / self.limit_99))
-        return float(self.period[best]), float(self.power[best]), bool(self.power[best] > self.limit_99[best])
+        if not above.any():
+            nearest = int(np.argmax(judged * self.power / self.limit_99))
+            return float(self.period[nearest]), float(self.power[nearest]), False
+        best = int(np.flatnonzero(above & (self.power >= self.power[above].max() / 2))[-1])
+        while best > 0 and self.power[best - 1] > self.power[best]:
+            best -= 1  # from the long flank of the peak to its top
+        return float(self.period[best]), float(self.power[best]), True
 
 
 def red_level(frequency: np.ndarray, lag1: float) -> np.ndarray:
@@ -65,12 +71,12 @@ def fit_red_noise(frequency: np.ndarray, power: np.ndarray) -> tuple[float, floa
     Nearest in mean square of the logs. A peak narrower than half a bin does not move a median. The median of chi^2 with 2 degrees of
     freedom / 2 is ln 2 of its mean.
     """
-    bins = [part for part in np.array_split(np.arange(len(power)), MEDIAN_BINS) if len(part)]
-    medians = np.log(np.array([np.median(power[part]) for part in bins]) / math.log(2) + 1e-12)
+    edges = np.unique(np.linspace(0, len(power), MEDIAN_BINS + 1).astype(int))
+    starts, sizes = edges[:-1], np.diff(edges)
+    medians = np.log(np.array([np.median(part) for part in np.split(power, starts[1:])]) / math.log(2) + 1e-12)
     # Equal steps of -log(1 - a) resolve the strongly red end, where the shape changes fastest.
     candidates = 1 - np.logspace(0, -3, 121)
-    excess = [medians - np.array([np.mean(np.log(level[part])) for part in bins])
-              for level in (red_level(frequency, lag1) for lag1 in candidates)]
+    excess = [medians - np.add.reduceat(np.log(red_level(frequency, lag1)), starts) / sizes for lag1 in candidates]
     best = int(np.argmin([np.var(values) for values in excess]))
     return float(candidates[best]), float(np.exp(np.mean(excess[best])))
 

@@ -36,7 +36,7 @@ def _best(results: Results, rows: pd.DataFrame, worst_max: float, style: str) ->
     if _has(row, "loss_mean"):
         text += f", mean {write(row['loss_mean'], style)}"
     if _has(row, "decode_speedup"):
-        text += f"; decode {write(row['decode_speedup'], 'factor')}"
+        text += f"; decode steps {write(row['decode_speedup'], 'factor')} as fast"
     if _has(row, "max_sequences") and _has(row, "max_sequences_full"):
         text += (f"; {write(row['max_sequences'], 'integer')} concurrent sequences instead of "
                  f"{write(row['max_sequences_full'], 'integer')}")

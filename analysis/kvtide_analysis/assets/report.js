@@ -4,7 +4,8 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const OTHER = { colour: "#009E73", fill: "rgba(0,158,115,0.2)" };
-  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+  const narrow = window.matchMedia("(max-width: 700px)").matches;  // no room for a tool bar beside the legend
+  const config = { responsive: true, displaylogo: false, displayModeBar: narrow ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d"] };
 
   // ---- table -------------------------------------------------------------------------------------------------------
   const body = byId("runs").tBodies[0];

@@ -1,0 +1,66 @@
+"""Every matplotlib plot draws from the same views, and the command line writes it."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+from kvtide_analysis import cli, open_results, plots
+
+
+@pytest.fixture()
+def axes():
+    figure, drawn = pyplot.subplots()
+    yield drawn
+    pyplot.close(figure)
+
+
+@pytest.mark.parametrize("what", list(plots.PLOTS))
+def test_plot_names_both_axes(demo_file, axes, what):
+    plots.PLOTS[what](axes, open_results(demo_file), 5)
+    assert axes.get_xlabel() and axes.get_ylabel()
+    assert axes.has_data()
+
+
+@pytest.mark.parametrize("what", ["spectrum", "prefix", "steps"])
+def test_plot_without_data_says_why(tmp_path, axes, what):
+    from conftest import write_results
+
+    write_results(tmp_path / "thin.h5", full=False)
+    plots.PLOTS[what](axes, open_results(tmp_path / "thin.h5"), 0)
+    assert axes.texts[0].get_text().startswith("No data:")
+
+
+def test_phase_plot_of_a_long_profile_has_64_on_its_axis(long_file, axes):
+    plots.plot_phase(axes, open_results(long_file), 1)
+    assert axes.get_xlim() == (0, 64)
+    assert "mod 64" in axes.get_xlabel()
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), np.arange(64))
+
+
+def test_command_line_offers_exactly_the_plots_there_are():
+    assert set(cli.PLOT_NAMES) == set(plots.PLOTS)
+
+
+def test_command_line_writes_a_png(demo_file, tmp_path, capsys):
+    output = tmp_path / "phase.png"
+    assert cli.main(["plot", str(demo_file), "--what", "phase", "--run", "5", "-o", str(output)]) == 0
+    assert output.read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out.strip() == str(output)
+
+
+@pytest.mark.parametrize(("arguments", "code", "text"), [
+    (["report", "absent.h5"], 2, "no such file"),
+    (["plot", "{demo}", "--what", "phase", "--run", "99"], 2, "no run 99"),
+    (["plot", "{demo}", "--what", "phase", "-o", "{tmp}/x.banana"], 2, "banana"),
+    (["report", "{demo}", "-o", "{tmp}/no/folder/x.html"], 3, "No such file or directory"),
+])
+def test_wrong_input_and_unwritable_output_are_one_line_and_a_code(demo_file, tmp_path, capsys, arguments, code, text):
+    filled = [argument.format(demo=demo_file, tmp=tmp_path) for argument in arguments]
+    assert cli.main(filled) == code
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and text in error and error.count("\n") == 1
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,89 @@
+"""The headline says what the numbers say."""
+
+import numpy as np
+import pytest
+
+from kvtide_analysis import open_results, settings
+from kvtide_analysis.certainty import certainty
+from kvtide_analysis.columns import write
+from kvtide_analysis.verdict import verdict
+
+
+@pytest.fixture()
+def results(demo_file):
+    opened = open_results(demo_file)
+    opened.summary["loss_worst"] = 0.5
+    opened.summary["loss_mean"] = 0.1
+    return opened
+
+
+def test_best_is_the_largest_saving_within_the_bound(results):
+    results.summary.loc[[4, 16], "loss_worst"] = [0.2, 0.21]  # evict-50 B 64 (saves 50 %) at the bound; int4 B 64 (72 %) just over
+    first = verdict(results, worst_max=0.2)[0]
+    assert first.startswith("evict-50, B 64 saves most") and "50.0 % of the cache, worst 20.0 %, mean 10.0 %" in first
+    assert "24 concurrent sequences instead of 12" in first
+
+
+def test_identity_is_never_the_best(results):
+    results.summary.loc[0, "loss_worst"] = 0.0
+    assert verdict(results, worst_max=0.2)[0] == "No setting that saves memory keeps its worst span at or under 20.0 % loss."
+
+
+def test_worst_offenders_are_counted_and_hidden_means_are_told(results):
+    results.summary.loc[7, "loss_worst"] = 0.9
+    said = " ".join(verdict(results, worst_max=0.2))
+    assert "22 of 22 settings lose more than that somewhere; worst: evict-25, B 64 (90.0 %)" in said
+    assert "In 22 of them the mean hides it" in said  # every mean is 0.1
+
+
+def test_periods_are_compared_with_block_size_only_after_they_were_found(results):
+    results.summary.loc[1, "period"] = 128.0  # B is 64: every other block
+    said = " ".join(verdict(results, worst_max=0.2))
+    # 4 eviction policies x 3 blocks are on the grid; one of them at twice its block size.
+    assert "12 lose exactly on the block grid" in said and "10 show no period" in said
+    assert "block_size in 11, 2 x block_size in 1 of 12" in said
+
+
+def test_runs_without_numbers_leave_a_plain_sentence(results):
+    results.summary["loss_worst"] = np.nan
+    assert verdict(results, 0.2) == ["No verdict: no run has both a saving and a loss."]
+
+
+@pytest.mark.parametrize(("row", "text"), [
+    ({"period_kind": "none", "period": np.nan}, "no period found"),
+    ({"period_kind": "grid_locked", "period": 64.0, "cycles": 31.58}, "exact: every jump on the grid, 31.6 cycles"),
+    ({"period_kind": "level", "period": 64.0, "periodicity_p": 0.001, "cycles": 8.0}, "level repeats, p = 0.001, 8 cycles"),
+    ({"period_kind": "likely", "period": 64.0, "periodicity_p": 0.02, "cycles": 3.0}, "likely, not proven (p = 0.02), 3 cycles"),
+    ({"period_kind": "likely", "period_certainty": "likely, 200 more points would prove it"}, "likely, 200 more points would prove it"),
+])
+def test_certainty_never_calls_likely_proven(row, text):
+    assert certainty(row) == text
+
+
+def test_values_are_written_for_people():
+    assert write(0.71875, "percent") == "71.9 %"
+    assert write(98304, "integer") == "98,304"
+    assert write(np.nan, "percent") == "–"
+    assert write(1.434, "factor") == "1.43 ×"
+
+
+def test_block_size_comes_from_sweep_then_resolved_setting_then_file_then_default(demo_file):
+    results = open_results(demo_file)
+    assert settings.block_size(results, 3) == 256
+    results.summary = results.summary.drop(columns="compression.block_size")
+    results.summary["compression_setting"] = "{block_size: 96, stages: []}"
+    assert settings.block_size(results, 3) == 96
+    results.summary = results.summary.drop(columns="compression_setting")
+    results.attrs["experiment_yaml"] = "compression: {block_size: 32}"
+    assert settings.block_size(results, 3) == 32
+    results.attrs["experiment_yaml"] = "name: x"
+    assert settings.block_size(results, 3) == 128
+
+
+def test_warnings_tell_a_borrowed_loss_model_and_failed_runs(demo_file):
+    results = open_results(demo_file)
+    assert "attention of smollm2-135m (2021 tokens), bytes and times on llama-3.1-8b" in settings.warnings(results)[0]
+    results.summary.loc[2, ["status", "status_reason"]] = ["failed", "does not fit: needs 90 GB"]
+    assert any("evict-75, B 128 has no result: does not fit: needs 90 GB." == text for text in settings.warnings(results))
+    results.attrs["loss_model"], results.attrs["loss_tokens"] = "llama-3.1-8b", 32768
+    assert not any("measured on the attention" in text or "lengths differ" in text for text in settings.warnings(results))
