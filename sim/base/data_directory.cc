@@ -56,10 +56,12 @@ std::string data_directory() {
     if (!program.empty()) candidates.push_back(program.parent_path().parent_path() / "share" / "kvtide");
   }
   for (const fs::path& candidate : candidates) {
-    if (fs::is_directory(candidate / "models") && fs::is_directory(candidate / "hw_profiles")) return candidate.string();
+    if (fs::is_directory(candidate / "models") && fs::is_directory(candidate / "hw_profiles"))
+      return candidate.string();
   }
-  throw EnvironmentError(fmt::format("no folder with models/ and hw_profiles/ found; tried {}",
-                                     fmt::join(candidates | std::views::transform([](const fs::path& p) { return p.string(); }), ", ")));
+  throw EnvironmentError(
+      fmt::format("no folder with models/ and hw_profiles/ found; tried {}",
+                  fmt::join(candidates | std::views::transform([](const fs::path& p) { return p.string(); }), ", ")));
 }
 
 std::vector<std::string> list_data_files(const std::string& folder, const std::vector<std::string>& extensions) {

@@ -6,8 +6,8 @@
 
 namespace kvtide {
 
-/// The folder that holds models/, hw_profiles/ and experiments/: $KVTIDE_DATA_DIR, else the source tree this binary was built
-/// from, else <prefix>/share/kvtide beside the running program. @throws EnvironmentError when none exists
+/// The folder that holds models/, hw_profiles/ and experiments/: $KVTIDE_DATA_DIR, else the source tree this binary was
+/// built from, else <prefix>/share/kvtide beside the running program. @throws EnvironmentError when none exists
 [[nodiscard]] std::string data_directory();
 
 /// `name_or_path` itself when it names a file; else data_directory()/folder/name with one of `extensions`.
@@ -16,7 +16,8 @@ namespace kvtide {
                                          const std::vector<std::string>& extensions);
 
 /// Base names (without extension) of the files in data_directory()/folder, sorted.
-[[nodiscard]] std::vector<std::string> list_data_files(const std::string& folder, const std::vector<std::string>& extensions);
+[[nodiscard]] std::vector<std::string> list_data_files(const std::string& folder,
+                                                       const std::vector<std::string>& extensions);
 
 /// The element of `known` nearest to `word` by edit distance; empty when none is within half of the word's length.
 [[nodiscard]] std::string nearest_name(const std::string& word, const std::vector<std::string>& known);

@@ -34,7 +34,8 @@ class EnvironmentError : public Error {
   explicit EnvironmentError(const std::string& message) : Error(Kind::environment, message) {}
 };
 
-/// A combination that cannot run (does not fit, violates a bound). A value, not an exception: a sweep stores it and goes on.
+/// A combination that cannot run (does not fit, violates a bound). A value, not an exception: a sweep stores it and
+/// goes on.
 struct Infeasible {
   std::string reason;
 };
@@ -44,8 +45,8 @@ namespace internal {
 }  // namespace internal
 
 /// A programmer's error; throws Error{internal} with the place. Never reachable from user input.
-#define KVTIDE_ASSERT(condition, what)                                                        \
-  do {                                                                                        \
+#define KVTIDE_ASSERT(condition, what)                                                              \
+  do {                                                                                              \
     if (!(condition)) ::kvtide::internal::assertion_failed(#condition, __FILE__, __LINE__, (what)); \
   } while (false)
 

@@ -6,7 +6,9 @@ namespace kvtide {
 namespace {
 
 // Reference outputs of SplitMix64 seeded with 0: the first value of the public C program is 0xE220A8397B1DCDAF.
-TEST(RandomStream, MixIsSplitMix64) { EXPECT_EQ(mix64(0), 0xE220A8397B1DCDAFULL); }
+TEST(RandomStream, MixIsSplitMix64) {
+  EXPECT_EQ(mix64(0), 0xE220A8397B1DCDAFULL);
+}
 
 TEST(RandomStream, NamedStreamsAreIndependentOfEachOther) {
   RandomStream a(1, "arrivals");

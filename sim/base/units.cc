@@ -51,7 +51,9 @@ constexpr std::array kUnits{
 
 }  // namespace
 
-Picoseconds from_seconds(double seconds) { return Picoseconds(std::llround(seconds * 1e12)); }
+Picoseconds from_seconds(double seconds) {
+  return Picoseconds(std::llround(seconds * 1e12));
+}
 
 std::optional<double> parse_quantity(std::string_view text, Dimension dimension) {
   double value = 0;

@@ -20,8 +20,12 @@ inline constexpr Bytes kGiB = Bytes{1} << 30;
 
 /// Rounds to the nearest picosecond. @param seconds finite, |seconds| < 9.2e6
 [[nodiscard]] Picoseconds from_seconds(double seconds);
-[[nodiscard]] constexpr double to_seconds(Picoseconds time) { return static_cast<double>(time.count()) * 1e-12; }
-[[nodiscard]] constexpr double to_microseconds(Picoseconds time) { return static_cast<double>(time.count()) * 1e-6; }
+[[nodiscard]] constexpr double to_seconds(Picoseconds time) {
+  return static_cast<double>(time.count()) * 1e-12;
+}
+[[nodiscard]] constexpr double to_microseconds(Picoseconds time) {
+  return static_cast<double>(time.count()) * 1e-6;
+}
 
 /// What a quantity measures. A dimensioned value is written with its unit ("45 ns", "80 GiB", "3.35 TB/s").
 enum class Dimension : std::uint8_t { time, size, bandwidth, frequency, rate, flops, money_rate };
@@ -40,6 +44,8 @@ enum class Dimension : std::uint8_t { time, size, bandwidth, frequency, rate, fl
 [[nodiscard]] std::uint64_t checked_product(std::uint64_t a, std::uint64_t b, std::string_view what);
 
 /// ceil(a / b) for a >= 0, b > 0.
-[[nodiscard]] constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+[[nodiscard]] constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
 
 }  // namespace kvtide

@@ -23,7 +23,9 @@ TEST(Units, UnitOfAnotherDimensionIsRefused) {
   EXPECT_EQ(parse_quantity("nan s", Dimension::time), std::nullopt);
 }
 
-TEST(Units, EightGibibytesArePrintedAsGiB) { EXPECT_EQ(format_bytes(8.0 * kGiB), "8.00 GiB"); }
+TEST(Units, EightGibibytesArePrintedAsGiB) {
+  EXPECT_EQ(format_bytes(8.0 * kGiB), "8.00 GiB");
+}
 
 // Field case C13: 80 layers x 32,768 tokens x 8 heads x 128 = 2,684,354,560 > 2^31 - 1.
 TEST(Units, ProductsBeyond32BitsAreExactAndBeyond64BitsRefused) {

@@ -1,1 +1,5 @@
-int main() { return 0; }
+#include "cli/command.h"
+
+int main(int argc, char** argv) {
+  return kvtide::cli::run_command_line({argv + 1, argv + argc});
+}

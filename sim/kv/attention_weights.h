@@ -11,7 +11,8 @@ namespace kvtide::kv {
 /// @param positions  absolute position of each query row's query; row r belongs to positions[r % positions.size()]
 /// @param k          [position, head_dim], after RoPE; only its first `num_keys` rows are seen
 /// @return [query_rows, num_keys]; each row sums to 1 (float32 scores, float64 sums)
-[[nodiscard]] RowMatrix attention_weights(const Eigen::Ref<const RowMatrix>& q, const std::vector<std::int64_t>& positions,
+[[nodiscard]] RowMatrix attention_weights(const Eigen::Ref<const RowMatrix>& q,
+                                          const std::vector<std::int64_t>& positions,
                                           const Eigen::Ref<const RowMatrix>& k, std::int64_t num_keys, float scale);
 
 }  // namespace kvtide::kv

@@ -5,11 +5,14 @@
 namespace kvtide::kv {
 namespace {
 
-StoredForm fp16(std::int32_t head_dim) { return {StoredForm::Kind::fp16, 16, head_dim}; }
+StoredForm fp16(std::int32_t head_dim) {
+  return {StoredForm::Kind::fp16, 16, head_dim};
+}
 
 HeadCache head_of(std::vector<std::pair<std::int64_t, std::int64_t>> runs, std::int32_t head_dim) {
   HeadCache head;
-  for (const auto& [begin, end] : runs) head.segments.push_back({begin, end, end - begin, fp16(head_dim), fp16(head_dim), 0, 0});
+  for (const auto& [begin, end] : runs)
+    head.segments.push_back({begin, end, end - begin, fp16(head_dim), fp16(head_dim), 0, 0});
   return head;
 }
 
@@ -43,7 +46,8 @@ TEST(CacheLayout, SharedPagesAreNotCompacted) {
   EXPECT_EQ(layer_bytes(layer_pools(layer, 16, CacheLayout::shared)).num_pages, 4);
 }
 
-// Field case C13: 2 x 80 layers x 32,768 x 8 heads x 128 x 2 B = 10,737,418,240 B: one layer's head is exact in 64 bits.
+// Field case C13: 2 x 80 layers x 32,768 x 8 heads x 128 x 2 B = 10,737,418,240 B: one layer's head is exact in 64
+// bits.
 TEST(CacheLayout, LargeGeometriesAreExact) {
   const Bytes one_head = layer_bytes({packed_pools(head_of({{0, 32768}}, 128), 16)}).total;
   EXPECT_EQ(one_head * 80 * 8, 10737418240ULL);

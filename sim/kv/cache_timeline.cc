@@ -29,13 +29,16 @@ void append_exact(LayerCache& layer, std::int64_t num_entries, std::int64_t head
   }
 }
 
-void add_pools(const std::vector<PagePool>& pools, std::int64_t page_size, std::int64_t head_dim, gpu::AttentionTask& task) {
+void add_pools(const std::vector<PagePool>& pools, std::int64_t page_size, std::int64_t head_dim,
+               gpu::AttentionTask& task) {
   for (const PagePool& pool : pools) {
     if (pool.num_pages == 0) continue;
-    task.streams.push_back({pool.payload_bytes + pool.metadata_bytes, static_cast<Bytes>(page_size) * pool.form.entry_bytes()});
+    task.streams.push_back(
+        {pool.payload_bytes + pool.metadata_bytes, static_cast<Bytes>(page_size) * pool.form.entry_bytes()});
     const auto elements = static_cast<double>(pool.num_entries) * pool.form.columns;
     if (pool.form.bits < 16) task.dequantized_elements += elements;
-    if (pool.form.kind == StoredForm::Kind::low_rank) task.reconstruction_macs += elements * static_cast<double>(head_dim);
+    if (pool.form.kind == StoredForm::Kind::low_rank)
+      task.reconstruction_macs += elements * static_cast<double>(head_dim);
   }
 }
 
@@ -101,7 +104,7 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
   gpu::CompressBlocksWork work;
   const std::int64_t positions = std::max(event.completed_blocks * setting.block_size, event.flushed_positions);
   if (positions == 0 || setting.stages.empty()) return work;
-  const std::int64_t heads = geometry_.batch * geometry_.model.num_layers * geometry_.model.num_kv_heads;
+  const std::int64_t heads = geometry_.batch * geometry_.model.num_kv_heads;
   const auto elements = static_cast<double>(positions) * static_cast<double>(geometry_.model.head_dim) * 2;  // K and V
   work.num_blocks = heads * std::max<std::int64_t>(event.completed_blocks, 1);
   work.chunk_bytes = static_cast<Bytes>(geometry_.page_size * geometry_.model.head_dim * 2);
@@ -112,7 +115,8 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
   for (const Stage& stage : setting.stages) {
     if (const auto* evict = std::get_if<Evict>(&stage)) {
       // The block's mass from the window's queries: q.k for every position and query of the group.
-      const auto group = static_cast<double>(geometry_.model.num_query_heads) / static_cast<double>(geometry_.model.num_kv_heads);
+      const auto group =
+          static_cast<double>(geometry_.model.num_query_heads) / static_cast<double>(geometry_.model.num_kv_heads);
       flops += elements * static_cast<double>(setting.window) * group;
       read_elements += elements / 2;  // keys only
       stored_share *= static_cast<double>(evict->keep) * 1e-6;
@@ -122,7 +126,8 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
       stored_share /= static_cast<double>(pool->width);
       written_elements += elements * stored_share;
     } else if (const auto* low_rank = std::get_if<LowRank>(&stage)) {
-      // Thin SVD of a [B, d] block: about 6 B d min(B, d) + 20 min^3 flops (Golub and Van Loan, Matrix Computations, 8.6.3).
+      // Thin SVD of a [B, d] block: about 6 B d min(B, d) + 20 min^3 flops (Golub and Van Loan, Matrix
+      // Computations, 8.6.3).
       const double smaller = static_cast<double>(std::min(setting.block_size, geometry_.model.head_dim));
       flops += 6 * elements * smaller + 40 * smaller * smaller * smaller;
       read_elements += elements;

@@ -1,9 +1,9 @@
 #pragma once
 // The served cache while tokens are appended: what a decode step reads, and which blocks become compressible when.
 //
-// A block is compressed when it has filled and left the protected window; with a residual R the keys are flushed whenever the
-// length is a multiple of R. Both come once per period, so step time shows a comb.
-// Example (case Q5): residual 128, prompt 100 -> flushes at decode steps 28, 156, 284; prompt 102 -> 26, 154, 282.
+// A block is compressed when it has filled and left the protected window; with a residual R the keys are flushed
+// whenever the length is a multiple of R. Both come once per period, so step time shows a comb. Example (case Q5):
+// residual 128, prompt 100 -> flushes at decode steps 28, 156, 284; prompt 102 -> 26, 154, 282.
 
 #include "gpu/kernel_work.h"
 #include "kv/served_cache.h"
@@ -12,9 +12,9 @@ namespace kvtide::kv {
 
 /// What one appended token caused, per sequence.
 struct CacheEvent {
-  std::int64_t num_positions = 0;       ///< after the append
-  std::int64_t completed_blocks = 0;    ///< blocks that became compressible, counted once (every layer and head has them)
-  std::int64_t flushed_positions = 0;   ///< keys moved from fp16 to integers by a residual flush
+  std::int64_t num_positions = 0;     ///< after the append
+  std::int64_t completed_blocks = 0;  ///< blocks that became compressible, counted once (every layer and head has them)
+  std::int64_t flushed_positions = 0;  ///< keys moved from fp16 to integers by a residual flush
 };
 
 /// Attention of layers that read alike.
@@ -41,7 +41,7 @@ class CacheTimeline {
 
   /// Attention of one decode step over the current state, by distinct layer; counts include the batch.
   [[nodiscard]] std::vector<LayerAttention> attention() const;
-  /// Compression caused by `event`, over all sequences, layers and heads; nothing to do: num_blocks 0.
+  /// Compression of one layer caused by `event`, over all sequences and KV heads; nothing to do: num_blocks 0.
   [[nodiscard]] gpu::CompressBlocksWork compression_work(const CacheEvent& event) const;
 
  private:

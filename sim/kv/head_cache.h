@@ -16,8 +16,8 @@ namespace kvtide::kv {
 struct StoredForm {
   enum class Kind : std::uint8_t { fp16, integer, low_rank };
   Kind kind = Kind::fp16;
-  std::int32_t bits = 16;      ///< per stored element: 16, 8, 4 or 2
-  std::int32_t columns = 0;    ///< stored elements per entry: head_dim, or the rank
+  std::int32_t bits = 16;    ///< per stored element: 16, 8, 4 or 2
+  std::int32_t columns = 0;  ///< stored elements per entry: head_dim, or the rank
   bool operator==(const StoredForm&) const = default;
   /// Payload bytes of one entry without metadata; columns * bits is a multiple of 8.
   [[nodiscard]] Bytes entry_bytes() const { return static_cast<Bytes>(columns) * static_cast<Bytes>(bits) / 8; }
@@ -35,21 +35,21 @@ struct Segment {
   Bytes v_metadata = 0;
 };
 
-/// What attention sees of the segments, entry by entry. Present where numbers are at hand (a trace), absent for a served
-/// geometry that only has decisions.
+/// What attention sees of the segments, entry by entry. Present where numbers are at hand (a trace), absent for a
+/// served geometry that only has decisions.
 struct EntryTable {
-  RowMatrix k;              ///< [entry, head_dim] after RoPE, as read back from its stored form
-  RowMatrix v;              ///< [entry, head_dim]
-  std::vector<float> bias;  ///< [entry] added to the logit; ln(members) of a mass-corrected pool, else 0
+  RowMatrix k;                         ///< [entry, head_dim] after RoPE, as read back from its stored form
+  RowMatrix v;                         ///< [entry, head_dim]
+  std::vector<float> bias;             ///< [entry] added to the logit; ln(members) of a mass-corrected pool, else 0
   std::vector<std::int32_t> entry_of;  ///< [position] the entry that holds it, -1 where evicted
 };
 
 struct HeadCache {
-  std::int64_t num_positions = 0;   ///< original length; the next token's position, whatever was evicted
-  std::vector<Segment> segments;    ///< ascending, disjoint
+  std::int64_t num_positions = 0;  ///< original length; the next token's position, whatever was evicted
+  std::vector<Segment> segments;   ///< ascending, disjoint
   std::optional<EntryTable> entries;
-  std::int64_t num_blocks = 0;       ///< blocks of the partition that hold at least one position
-  std::int64_t protected_blocks = 0; ///< of them: never compressed
+  std::int64_t num_blocks = 0;        ///< blocks of the partition that hold at least one position
+  std::int64_t protected_blocks = 0;  ///< of them: never compressed
 };
 
 /// The pages of one stored form of K or V in one head.
@@ -68,7 +68,8 @@ struct HeadPools {
 };
 
 /// Pools of a head that packs its own pages.
-/// Example: 17 entries of fp16, head_dim 128, page_size 16 -> 2 pages, 2 * 16 * 128 * 2 B = 8,192 B for K and the same for V.
+/// Example: 17 entries of fp16, head_dim 128, page_size 16 -> 2 pages, 2 * 16 * 128 * 2 B = 8,192 B for K and the same
+/// for V.
 /// @param page_size  entries in a page, >= 1
 [[nodiscard]] HeadPools packed_pools(const HeadCache& head, std::int64_t page_size);
 

@@ -17,11 +17,11 @@ struct HeadTensors {
   RowMatrix k_post;  ///< [position, head_dim] keys after RoPE at their own position
   RowMatrix v;       ///< [position, head_dim]
   /// Queries after RoPE, the group's query heads stacked: row g * num_queries + i is query head g, query i.
-  RowMatrix q_post;                         ///< [group * query, head_dim]
-  std::vector<std::int64_t> q_positions;    ///< [query] ascending absolute positions
-  std::int64_t group_size = 1;              ///< query heads that share this KV head
-  float attention_scale = 1;                ///< multiplies q.k; 1/sqrt(head_dim) unless the model says otherwise
-  Rope rope;                                ///< how k_post came from k_pre (none: theta 0)
+  RowMatrix q_post;                       ///< [group * query, head_dim]
+  std::vector<std::int64_t> q_positions;  ///< [query] ascending absolute positions
+  std::int64_t group_size = 1;            ///< query heads that share this KV head
+  float attention_scale = 1;              ///< multiplies q.k; 1/sqrt(head_dim) unless the model says otherwise
+  Rope rope;                              ///< how k_post came from k_pre (none: theta 0)
 
   [[nodiscard]] std::int64_t num_positions() const { return k_post.rows(); }
   [[nodiscard]] std::int64_t num_queries() const { return static_cast<std::int64_t>(q_positions.size()); }

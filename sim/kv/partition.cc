@@ -13,7 +13,8 @@ std::vector<Block> partition_blocks(const Compression& setting, std::int64_t num
   const std::int64_t window_begin = num_positions - std::min(setting.window, num_positions);
   std::int64_t begin = 0;
   while (begin < num_positions) {
-    const std::int64_t grid_end = ((begin + setting.grid_offset) / setting.block_size + 1) * setting.block_size - setting.grid_offset;
+    const std::int64_t grid_end =
+        ((begin + setting.grid_offset) / setting.block_size + 1) * setting.block_size - setting.grid_offset;
     const std::int64_t end = std::min(grid_end, num_positions);
     const bool is_filling = grid_end > num_positions;
     blocks.push_back({begin, end, begin < setting.sinks || end > window_begin || is_filling});

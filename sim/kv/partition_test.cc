@@ -16,7 +16,8 @@ Compression grid(std::int64_t block_size, std::int64_t offset, std::int64_t sink
   return setting;
 }
 
-// architecture.md: 2,021 positions in blocks of 128: 16 blocks; sinks and window protect the first and the last, 14 are free.
+// architecture.md: 2,021 positions in blocks of 128: 16 blocks; sinks and window protect the first and the last, 14 are
+// free.
 TEST(Partition, SinksAndWindowProtectWholeBlocks) {
   const std::vector<Block> blocks = partition_blocks(grid(128, 0, 4, 64), 2021);
   ASSERT_EQ(blocks.size(), 16u);

@@ -28,7 +28,8 @@ std::vector<double> tiled(const std::vector<double>& recorded, const std::vector
     const Block& source = recorded_blocks[block_index % recorded_blocks.size()];
     const std::int64_t size = std::min(served.end - served.begin, source.end - source.begin);
     for (std::int64_t offset = 0; offset < size; ++offset) {
-      scores[static_cast<std::size_t>(served.begin + offset)] = recorded[static_cast<std::size_t>(source.begin + offset)];
+      scores[static_cast<std::size_t>(served.begin + offset)] =
+          recorded[static_cast<std::size_t>(source.begin + offset)];
     }
   }
   return scores;
@@ -54,7 +55,8 @@ std::size_t nearest_recorded(std::int64_t served_layer, std::int64_t num_served,
 
 }  // namespace
 
-ServedCache serve(const Model& model, const Compression& setting, const RecordedScores& recorded, std::int64_t num_positions) {
+ServedCache serve(const Model& model, const Compression& setting, const RecordedScores& recorded,
+                  std::int64_t num_positions) {
   ServedCache served;
   served.num_positions = num_positions;
   const bool has_scores = needs_scores(setting);
@@ -64,16 +66,19 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
   }
   const std::int64_t num_distinct = has_scores ? std::min(model.num_kv_heads, recorded.num_kv_heads) : 1;
   std::vector<std::int64_t> heads_of_distinct(static_cast<std::size_t>(num_distinct), 0);
-  for (std::int64_t head = 0; head < model.num_kv_heads; ++head) heads_of_distinct[static_cast<std::size_t>(head % num_distinct)] += 1;
+  for (std::int64_t head = 0; head < model.num_kv_heads; ++head)
+    heads_of_distinct[static_cast<std::size_t>(head % num_distinct)] += 1;
 
   const std::vector<Block> served_free = has_scores ? free_blocks(setting, num_positions) : std::vector<Block>{};
-  const std::vector<Block> recorded_free = has_scores ? free_blocks(setting, recorded.num_positions) : std::vector<Block>{};
+  const std::vector<Block> recorded_free =
+      has_scores ? free_blocks(setting, recorded.num_positions) : std::vector<Block>{};
   served.is_arbitrary = has_scores && recorded_free.empty() && !served_free.empty();
   for (const auto& [recorded_index, num_layers] : layers_of_recorded) {
     LayerScores scores;
     if (has_scores) {
       for (std::int64_t head = 0; head < num_distinct; ++head) {
-        scores.push_back(tiled(recorded.scores[recorded_index][static_cast<std::size_t>(head)], recorded_free, served_free, num_positions));
+        scores.push_back(tiled(recorded.scores[recorded_index][static_cast<std::size_t>(head)], recorded_free,
+                               served_free, num_positions));
       }
     }
     DistinctLayer& layer = served.layers.emplace_back();

@@ -1,13 +1,13 @@
 #pragma once
 // The served model's cache, decided from a smaller trace.
 //
-// The served geometry (Llama-3.1-8B at 32k) is larger than any trace at hand (a 135M model at 2k), so decisions carry over:
-// served layer -> recorded layer nearest in relative depth; served KV head h -> trace KV head h mod its count; the trace's
-// free blocks tile the served free blocks in order; protected blocks stay at the served ends; the keep rule is applied on the
-// served count.
+// The served geometry (Llama-3.1-8B at 32k) is larger than any trace at hand (a 135M model at 2k), so decisions carry
+// over: served layer -> recorded layer nearest in relative depth; served KV head h -> trace KV head h mod its count;
+// the trace's free blocks tile the served free blocks in order; protected blocks stay at the served ends; the keep rule
+// is applied on the served count.
 //
-// Example: a 2,021-position trace in blocks of 128 has 14 free blocks; 32,768 served positions have 254, the trace's scores
-// are repeated 18.1 times; keep 0.5 leaves 128 of 256 blocks, first and last included.
+// Example: a 2,021-position trace in blocks of 128 has 14 free blocks; 32,768 served positions have 254, the trace's
+// scores are repeated 18.1 times; keep 0.5 leaves 128 of 256 blocks, first and last included.
 
 #include <cstdint>
 #include <vector>
@@ -20,24 +20,25 @@ namespace kvtide::kv {
 
 /// Position importance recorded on a trace.
 struct RecordedScores {
-  std::int64_t num_model_layers = 0;          ///< of the recorded model
-  std::vector<std::int64_t> layers;           ///< recorded layer indices, ascending
-  std::vector<LayerScores> scores;            ///< [recorded layer][kv_head][position]; empty rows when nothing is scored
-  std::int64_t num_positions = 0;             ///< compressed positions of the trace
+  std::int64_t num_model_layers = 0;  ///< of the recorded model
+  std::vector<std::int64_t> layers;   ///< recorded layer indices, ascending
+  std::vector<LayerScores> scores;    ///< [recorded layer][kv_head][position]; empty rows when nothing is scored
+  std::int64_t num_positions = 0;     ///< compressed positions of the trace
   std::int64_t num_kv_heads = 0;
 };
 
 /// A layer's decisions and how many served layers and heads share them.
 struct DistinctLayer {
-  LayerCache cache;                            ///< one HeadCache per distinct head
-  std::int64_t num_layers = 0;                 ///< served layers that use it
-  std::vector<std::int64_t> heads_of_distinct; ///< [distinct head] served KV heads that use it
+  LayerCache cache;                             ///< one HeadCache per distinct head
+  std::int64_t num_layers = 0;                  ///< served layers that use it
+  std::vector<std::int64_t> heads_of_distinct;  ///< [distinct head] served KV heads that use it
 };
 
 struct ServedCache {
   std::int64_t num_positions = 0;
   std::vector<DistinctLayer> layers;
-  bool is_arbitrary = false;  ///< the trace has no free block at this block size, so scores say nothing about the served blocks
+  bool is_arbitrary =
+      false;  ///< the trace has no free block at this block size, so scores say nothing about the served blocks
 };
 
 /// @param num_positions  served context

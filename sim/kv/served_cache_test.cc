@@ -70,8 +70,8 @@ TEST(ServedCache, KeepRuleIsAppliedOnTheServedCount) {
   EXPECT_EQ(sequence_bytes(cache, 16, CacheLayout::per_head).total, 2 * kGiB);
 }
 
-// Relative depths of recorded layers 9 and 18 of 30: 9/29 = 0.310, 18/29 = 0.621; halfway 0.4655 -> served layer 14.4 of 31:
-// layers 0..14 take layer 9, layers 15..31 layer 18.
+// Relative depths of recorded layers 9 and 18 of 30: 9/29 = 0.310, 18/29 = 0.621; halfway 0.4655 -> served layer 14.4
+// of 31: layers 0..14 take layer 9, layers 15..31 layer 18.
 TEST(ServedCache, ServedLayersTakeTheRecordedLayerNearestInDepth) {
   const ServedCache cache = serve(llama_8b(), block_evict(128), recorded(2021, {9, 18}), 32768);
   EXPECT_EQ(cache.layers[0].num_layers, 15);
@@ -85,7 +85,8 @@ TEST(ServedCache, FreeBlocksTileTheServedInterior) {
   for (LayerScores& layer : scores.scores) {
     for (auto& head : layer) {
       // Free block i (positions 128 (i+1) ..) scores 1 for i = 3, else 0: one served block in 14.
-      for (std::size_t position = 0; position < head.size(); ++position) head[position] = position / 128 == 4 ? 1.0 : 0.0;
+      for (std::size_t position = 0; position < head.size(); ++position)
+        head[position] = position / 128 == 4 ? 1.0 : 0.0;
     }
   }
   std::get<Evict>(setting.stages[0]).keep = 78'125;  // 256 * 0.078125 = 20: 2 protected + 18 free blocks
@@ -157,7 +158,7 @@ TEST(CacheTimeline, NothingToCompressMeansNoWork) {
   CacheTimeline evicting = timeline(block_evict(128), 1087);
   const CacheEvent event = evicting.append();
   EXPECT_EQ(event.completed_blocks, 1);
-  EXPECT_EQ(evicting.compression_work(event).num_blocks, 2 * 32 * 8);  // batch, layers, heads
+  EXPECT_EQ(evicting.compression_work(event).num_blocks, 2 * 8);  // batch, heads
 }
 
 }  // namespace

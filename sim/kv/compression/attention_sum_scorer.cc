@@ -16,8 +16,8 @@ std::vector<double> head_scores(const HeadTensors& head, const ScorerContext& co
   const std::int64_t found = end - begin;
   const std::int64_t needed = context.num_positions - first_query;
   if (found != needed) {
-    throw InputError(fmt::format("attention_sum needs the queries at positions {}..{}, the trace holds {} of these {}", first_query,
-                                 context.num_positions - 1, found, needed));
+    throw InputError(fmt::format("attention_sum needs the queries at positions {}..{}, the trace holds {} of these {}",
+                                 first_query, context.num_positions - 1, found, needed));
   }
   const Eigen::MatrixXd keys = head.k_post.topRows(context.num_positions).cast<double>();
   Eigen::VectorXd mass = Eigen::VectorXd::Zero(context.num_positions);

@@ -1,6 +1,7 @@
 #pragma once
 // Attention-sum importance: the softmax mass a position receives from the last `score_window` queries, summed over the
-// window and over the query heads of its group (H2O, arXiv 2306.14048, restricted to a window as in SnapKV, 2404.14469).
+// window and over the query heads of its group (H2O, arXiv 2306.14048, restricted to a window as in SnapKV,
+// 2404.14469).
 
 #include "kv/compression/scorer.h"
 

@@ -36,7 +36,8 @@ RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool
       }
       rows.row(entry) = (sum / static_cast<double>(size)).cast<float>();
       if (is_pooled_before_rope) {
-        tensors.rope.rotate({rows.row(entry).data(), static_cast<std::size_t>(rows.cols())}, centre / static_cast<double>(size));
+        tensors.rope.rotate({rows.row(entry).data(), static_cast<std::size_t>(rows.cols())},
+                            centre / static_cast<double>(size));
       }
     }
     first += size;
@@ -45,7 +46,9 @@ RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool
   return rows;
 }
 
-void round_to_half(RowMatrix& values) { values = values.cast<Eigen::half>().cast<float>().eval(); }
+void round_to_half(RowMatrix& values) {
+  values = values.cast<Eigen::half>().cast<float>().eval();
+}
 
 namespace {
 
@@ -76,7 +79,8 @@ void append_segments(const WorkingBlock& block, std::int64_t head_dim, std::vect
     }
     const auto is_exact_run = [](const Segment& s) { return s.num_entries == s.end - s.begin; };
     if (!segments.empty() && segments.back().end == next.begin && segments.back().k_form == next.k_form &&
-        segments.back().v_form == next.v_form && (starts_block ? is_exact_run(segments.back()) && is_exact_run(next) : true)) {
+        segments.back().v_form == next.v_form &&
+        (starts_block ? is_exact_run(segments.back()) && is_exact_run(next) : true)) {
       Segment& last = segments.back();
       last.end = next.end;
       last.num_entries += 1;
@@ -114,7 +118,8 @@ EntryTable entry_table(const WorkingHead& head, std::int64_t num_positions) {
     table.v.middleRows(next, block.num_entries()) = decoded_rows(block.v, block, tensors, false);
     std::size_t first = 0;
     for (const std::int32_t size : block.entry_size) {
-      if (block.is_mass_corrected && size > 1) table.bias[static_cast<std::size_t>(next)] = std::log(static_cast<float>(size));
+      if (block.is_mass_corrected && size > 1)
+        table.bias[static_cast<std::size_t>(next)] = std::log(static_cast<float>(size));
       for (std::int32_t member = 0; member < size; ++member) {
         table.entry_of[static_cast<std::size_t>(block.positions[first++])] = static_cast<std::int32_t>(next);
       }
@@ -129,8 +134,8 @@ EntryTable entry_table(const WorkingHead& head, std::int64_t num_positions) {
   return table;
 }
 
-WorkingLayer uncompressed(const Compression& setting, std::int64_t num_positions, std::int64_t num_heads, std::int64_t head_dim,
-                          const LayerScores& scores, const LayerTensors* tensors) {
+WorkingLayer uncompressed(const Compression& setting, std::int64_t num_positions, std::int64_t num_heads,
+                          std::int64_t head_dim, const LayerScores& scores, const LayerTensors* tensors) {
   WorkingLayer layer{.num_positions = num_positions, .head_dim = head_dim, .heads = {}, .scores = &scores};
   WorkingHead head;
   for (const Block& block : partition_blocks(setting, num_positions)) {
@@ -157,7 +162,8 @@ std::string divisors_of(std::int64_t n) {
 /// Collects what the stages so far allow the next one to do.
 class StackCheck {
  public:
-  StackCheck(const Compression& setting, std::int64_t head_dim) : setting_(setting), columns_(head_dim), head_dim_(head_dim) {}
+  StackCheck(const Compression& setting, std::int64_t head_dim)
+      : setting_(setting), columns_(head_dim), head_dim_(head_dim) {}
 
   std::vector<std::string> run() {
     if (setting_.block_size < 1) say("block_size {} must be at least 1", setting_.block_size);
@@ -178,9 +184,11 @@ class StackCheck {
   void check(const Evict& stage) {
     if (stage.keep <= 0 || stage.keep > 1'000'000) say("keep_ratio must be in (0, 1]");
     if (stage.granularity == Granularity::token && (is_low_rank_ || is_quantized_)) {
-      say("evict with granularity token after {} would break encoded blocks; put it first", is_low_rank_ ? "low_rank" : "quantize");
+      say("evict with granularity token after {} would break encoded blocks; put it first",
+          is_low_rank_ ? "low_rank" : "quantize");
     }
-    if (stage.heads == HeadScope::shared && has_own_choices_) say("evict with heads shared cannot follow evict with heads per_head");
+    if (stage.heads == HeadScope::shared && has_own_choices_)
+      say("evict with heads shared cannot follow evict with heads per_head");
     has_own_choices_ |= stage.heads == HeadScope::per_head;
   }
   void check(const Pool& stage) {
@@ -188,12 +196,14 @@ class StackCheck {
       say("pool width {} must be in 1..block_size ({})", stage.width, setting_.block_size);
     }
     if (is_pooled_) say("two pool stages contradict each other; use one with the product of the widths");
-    if (is_low_rank_ || is_quantized_) say("pool after {} would average encoded values; put it before", is_low_rank_ ? "low_rank" : "quantize");
+    if (is_low_rank_ || is_quantized_)
+      say("pool after {} would average encoded values; put it before", is_low_rank_ ? "low_rank" : "quantize");
     is_pooled_ = true;
   }
   void check(const LowRank& stage) {
     if (stage.rank < 1 || stage.rank > std::min(setting_.block_size, head_dim_)) {
-      say("low_rank rank {} must be in 1..min(block_size, head_dim) = {}", stage.rank, std::min(setting_.block_size, head_dim_));
+      say("low_rank rank {} must be in 1..min(block_size, head_dim) = {}", stage.rank,
+          std::min(setting_.block_size, head_dim_));
     }
     if (is_low_rank_) say("two low_rank stages contradict each other");
     if (is_quantized_) say("low_rank after quantize would factorise integers; put it before");
@@ -208,8 +218,8 @@ class StackCheck {
     if (is_low_rank_ && stage.residual > 0) say("quantize with a residual cannot follow low_rank");
     const bool splits_channels = stage.k_axis == GroupAxis::token || stage.v_axis == GroupAxis::token;
     if (splits_channels && stage.group >= 1 && columns_ % stage.group != 0) {
-      say("quantize group {} does not divide the {} stored channels of a head; groups that do: {}", stage.group, columns_,
-          divisors_of(columns_));
+      say("quantize group {} does not divide the {} stored channels of a head; groups that do: {}", stage.group,
+          columns_, divisors_of(columns_));
     }
     is_quantized_ = true;
   }
@@ -230,10 +240,11 @@ std::vector<std::string> contradictions(const Compression& setting, std::int64_t
   return StackCheck(setting, head_dim).run();
 }
 
-LayerCache compress_layer(const Compression& setting, std::int64_t num_positions, std::int64_t num_heads, std::int64_t head_dim,
-                          const LayerScores& scores, const LayerTensors* tensors) {
+LayerCache compress_layer(const Compression& setting, std::int64_t num_positions, std::int64_t num_heads,
+                          std::int64_t head_dim, const LayerScores& scores, const LayerTensors* tensors) {
   if (const auto problems = contradictions(setting, head_dim); !problems.empty()) throw InputError(problems.front());
-  KVTIDE_ASSERT(tensors == nullptr || static_cast<std::int64_t>(tensors->size()) == num_heads, "one tensor set per KV head");
+  KVTIDE_ASSERT(tensors == nullptr || static_cast<std::int64_t>(tensors->size()) == num_heads,
+                "one tensor set per KV head");
   WorkingLayer layer = uncompressed(setting, num_positions, num_heads, head_dim, scores, tensors);
   for (const Stage& stage : setting.stages) std::visit([&](const auto& s) { apply(s, layer); }, stage);
 

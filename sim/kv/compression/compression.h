@@ -17,7 +17,10 @@ namespace kvtide::kv {
 
 enum class Granularity : std::uint8_t { block, token };
 enum class HeadScope : std::uint8_t { per_head, shared };
-enum class GroupAxis : std::uint8_t { channel, token };  ///< channel: a group runs along tokens of one channel (KIVI keys)
+enum class GroupAxis : std::uint8_t {
+  channel,
+  token
+};  ///< channel: a group runs along tokens of one channel (KIVI keys)
 enum class RopeState : std::uint8_t { pre, post };
 
 /// Keep ratio as an exact fraction of a million: 0.1 is 100000, so that 10 % of 10 is 1, not 0.
@@ -41,11 +44,12 @@ struct LowRank {
   bool operator==(const LowRank&) const = default;
 };
 struct Quantize {
-  std::int32_t bits = 4;      ///< 8, 4 or 2
-  std::int64_t group = 32;    ///< elements that share a 16-bit scale and a 16-bit zero point
+  std::int32_t bits = 4;    ///< 8, 4 or 2
+  std::int64_t group = 32;  ///< elements that share a 16-bit scale and a 16-bit zero point
   GroupAxis k_axis = GroupAxis::channel;
   GroupAxis v_axis = GroupAxis::token;
-  std::int64_t residual = 0;  ///< newest positions left in fp16: keys n mod residual (flushed together), values the last `residual`
+  std::int64_t residual =
+      0;  ///< newest positions left in fp16: keys n mod residual (flushed together), values the last `residual`
   bool operator==(const Quantize&) const = default;
 };
 using Stage = std::variant<Evict, Pool, LowRank, Quantize>;

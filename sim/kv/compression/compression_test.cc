@@ -11,7 +11,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Compression setting_of(std::int64_t block_size, std::vector<Stage> stages, std::int64_t sinks = 0, std::int64_t window = 0) {
+Compression setting_of(std::int64_t block_size, std::vector<Stage> stages, std::int64_t sinks = 0,
+                       std::int64_t window = 0) {
   Compression setting;
   setting.block_size = block_size;
   setting.sinks = sinks;
@@ -36,7 +37,9 @@ std::vector<std::int64_t> kept_positions(const HeadCache& head) {
   return kept;
 }
 
-std::int64_t num_kept(const HeadCache& head) { return static_cast<std::int64_t>(kept_positions(head).size()); }
+std::int64_t num_kept(const HeadCache& head) {
+  return static_cast<std::int64_t>(kept_positions(head).size());
+}
 
 std::vector<double> rising(std::int64_t n) {
   std::vector<double> scores;
@@ -75,13 +78,16 @@ TEST(CompressLayer, BlockEvictionKeepsTheHighestBlocks) {
 }
 
 TEST(CompressLayer, ProtectedBlocksStayAndCountInsideTheBudget) {
-  // 8 blocks of 32; 4 sinks protect block 0, window 40 protects blocks 6 and 7. keep 0.5 -> 4: block 5 has the best free score.
+  // 8 blocks of 32; 4 sinks protect block 0, window 40 protects blocks 6 and 7. keep 0.5 -> 4: block 5 has the best
+  // free score.
   const LayerCache cache = compress_layer(setting_of(32, {evict(500'000)}, 4, 40), 256, 1, 8, {rising(256)}, nullptr);
   ASSERT_EQ(cache.heads[0].segments.size(), 2u);
   EXPECT_EQ(cache.heads[0].segments[0].end, 32);
   EXPECT_EQ(cache.heads[0].segments[1].begin, 160);
   // keep 0.25 -> 2 would be fewer than the 3 protected ones: those 3 stay.
-  EXPECT_EQ(num_kept(compress_layer(setting_of(32, {evict(250'000)}, 4, 40), 256, 1, 8, {rising(256)}, nullptr).heads[0]), 96);
+  EXPECT_EQ(
+      num_kept(compress_layer(setting_of(32, {evict(250'000)}, 4, 40), 256, 1, 8, {rising(256)}, nullptr).heads[0]),
+      96);
 }
 
 TEST(CompressLayer, EqualScoresKeepTheEarlierBlock) {
@@ -100,7 +106,8 @@ TEST(CompressLayer, KeptFractionsOfAStackMultiply) {
   EXPECT_EQ(kept_share(700'000, 600'000), 420);
 }
 
-// Field case Q7: 300 positions, 4 sinks + 124 recent by token eviction. Protected tokens live in whole blocks, so block_size 1.
+// Field case Q7: 300 positions, 4 sinks + 124 recent by token eviction. Protected tokens live in whole blocks, so
+// block_size 1.
 TEST(CompressLayer, PositionsSurviveEviction) {
   Compression setting = setting_of(1, {evict(1, Granularity::token)}, 4, 124);
   const LayerTensors layer = testing::random_layer(1, 300, 8, 3);
@@ -116,8 +123,8 @@ TEST(CompressLayer, SharedHeadsChooseTheSameBlocks) {
   std::vector<double> falling = rising(256);
   std::ranges::reverse(falling);
   for (double& score : falling) score *= 10;  // head 1 prefers the early blocks, more strongly
-  const LayerCache shared =
-      compress_layer(setting_of(32, {evict(500'000, Granularity::block, HeadScope::shared)}), 256, 2, 8, {rising(256), falling}, nullptr);
+  const LayerCache shared = compress_layer(setting_of(32, {evict(500'000, Granularity::block, HeadScope::shared)}), 256,
+                                           2, 8, {rising(256), falling}, nullptr);
   EXPECT_EQ(kept_positions(shared.heads[0]), kept_positions(shared.heads[1]));
   EXPECT_EQ(kept_positions(shared.heads[0]).front(), 0);
   const LayerCache own = compress_layer(setting_of(32, {evict(500'000)}), 256, 2, 8, {rising(256), falling}, nullptr);
@@ -156,14 +163,15 @@ TEST(CompressLayer, UnflushedKeysAreLengthModuloResidual) {
   }
 }
 
-// Field case C11: 2 bits with a 16-bit scale and zero point per 128, 64, 32 values: 2.25, 2.5, 3 bits; with the 30 % rank cut of
-// the report 1 - 0.7 * bits / 16 = 90.16, 89.06, 86.88 %.
+// Field case C11: 2 bits with a 16-bit scale and zero point per 128, 64, 32 values: 2.25, 2.5, 3 bits; with the 30 %
+// rank cut of the report 1 - 0.7 * bits / 16 = 90.16, 89.06, 86.88 %.
 TEST(CompressLayer, MetadataIsPartOfTheBytes) {
   const auto saving = [](std::int64_t group) {
     Quantize stage;
     stage.bits = 2;
     stage.group = group;
-    const HeadPools pools = packed_pools(compress_layer(setting_of(128, {stage}), 128, 1, 128, {}, nullptr).heads[0], 1);
+    const HeadPools pools =
+        packed_pools(compress_layer(setting_of(128, {stage}), 128, 1, 128, {}, nullptr).heads[0], 1);
     const Bytes bytes = layer_bytes({pools}).total;
     return 100 * (1 - 0.7 * static_cast<double>(bytes) / (2.0 * 128 * 128 * 2));
   };
@@ -173,16 +181,19 @@ TEST(CompressLayer, MetadataIsPartOfTheBytes) {
 }
 
 TEST(CompressLayer, StackEvictThenQuantizeMultipliesBytes) {
-  // 8 blocks of 32, half kept: 128 entries; int4 group 32: (4 + 1) / 16 of 2 B each -> 128 * 8 * 2 * 5/16 = 640 B for K.
+  // 8 blocks of 32, half kept: 128 entries; int4 group 32: (4 + 1) / 16 of 2 B each -> 128 * 8 * 2 * 5/16 = 640 B for
+  // K.
   Quantize stage;
   stage.v_axis = GroupAxis::channel;
-  const HeadPools pools = packed_pools(compress_layer(setting_of(32, {evict(500'000), stage}), 256, 1, 8, {rising(256)}, nullptr).heads[0], 1);
+  const HeadPools pools = packed_pools(
+      compress_layer(setting_of(32, {evict(500'000), stage}), 256, 1, 8, {rising(256)}, nullptr).heads[0], 1);
   EXPECT_EQ(layer_bytes({pools}).total, 2u * 640u);
 }
 
 TEST(CompressLayer, LowRankStoresCoefficientsAndBasis) {
   // Two blocks of 128, rank 32 of 128: K 2 * (128*32 + 32*128) * 2 B = 32,768 B, half of 65,536.
-  const HeadPools pools = packed_pools(compress_layer(setting_of(128, {LowRank{32}}), 256, 1, 128, {}, nullptr).heads[0], 16);
+  const HeadPools pools =
+      packed_pools(compress_layer(setting_of(128, {LowRank{32}}), 256, 1, 128, {}, nullptr).heads[0], 16);
   EXPECT_EQ(pools.k[0].payload_bytes + pools.k[0].metadata_bytes, 32768u);
 }
 
@@ -215,7 +226,8 @@ TEST(Contradictions, StagesInAnImpossibleOrderAreRefused) {
   EXPECT_THAT(contradictions(setting_of(64, {Quantize{}, Pool{4}}), 64), ::testing::SizeIs(1));
   EXPECT_THAT(contradictions(setting_of(64, {Quantize{}, Quantize{}}), 64), ::testing::SizeIs(1));
   EXPECT_THAT(contradictions(setting_of(64, {Quantize{}, LowRank{8}}), 64), ::testing::SizeIs(1));
-  EXPECT_THAT(contradictions(setting_of(64, {Quantize{}, evict(500'000, Granularity::token)}), 64), ::testing::SizeIs(1));
+  EXPECT_THAT(contradictions(setting_of(64, {Quantize{}, evict(500'000, Granularity::token)}), 64),
+              ::testing::SizeIs(1));
   EXPECT_THAT(contradictions(setting_of(64, {evict(0)}), 64), ::testing::SizeIs(1));
   EXPECT_THAT(contradictions(setting_of(64, {Pool{65}}), 64), ::testing::SizeIs(1));
   EXPECT_THAT(contradictions(setting_of(64, {evict(500'000), Pool{64}, Quantize{}}), 64), ::testing::IsEmpty());

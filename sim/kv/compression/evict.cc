@@ -17,7 +17,8 @@ struct Candidate {
   double score = 0;
 };
 
-std::vector<Candidate> candidates_of(const WorkingHead& head, const std::vector<double>& scores, Granularity granularity) {
+std::vector<Candidate> candidates_of(const WorkingHead& head, const std::vector<double>& scores,
+                                     Granularity granularity) {
   std::vector<Candidate> candidates;
   for (std::size_t block_index = 0; block_index < head.blocks.size(); ++block_index) {
     const WorkingBlock& block = head.blocks[block_index];
@@ -51,13 +52,15 @@ std::vector<bool> select(const std::vector<Candidate>& candidates, PartsPerMilli
     return candidates[left].score > candidates[right].score;
   });
   const auto num_protected = std::ranges::count(candidates, true, &Candidate::is_protected);
-  const std::int64_t num_kept = std::max<std::int64_t>(kept_count(static_cast<std::int64_t>(candidates.size()), keep), num_protected);
+  const std::int64_t num_kept =
+      std::max<std::int64_t>(kept_count(static_cast<std::int64_t>(candidates.size()), keep), num_protected);
   std::vector<bool> stays(candidates.size(), false);
   for (std::int64_t rank = 0; rank < num_kept; ++rank) stays[order[static_cast<std::size_t>(rank)]] = true;
   return stays;
 }
 
-void drop(WorkingHead& head, const std::vector<Candidate>& candidates, const std::vector<bool>& stays, Granularity granularity) {
+void drop(WorkingHead& head, const std::vector<Candidate>& candidates, const std::vector<bool>& stays,
+          Granularity granularity) {
   if (granularity == Granularity::block) {
     for (std::size_t index = 0; index < candidates.size(); ++index) {
       if (stays[index]) continue;
@@ -104,7 +107,8 @@ void apply(const Evict& stage, WorkingLayer& layer) {
     }
   }
   for (std::size_t head_index = 0; head_index < layer.heads.size(); ++head_index) {
-    drop(layer.heads[head_index], candidates[head_index], select(candidates[head_index], stage.keep), stage.granularity);
+    drop(layer.heads[head_index], candidates[head_index], select(candidates[head_index], stage.keep),
+         stage.granularity);
   }
 }
 

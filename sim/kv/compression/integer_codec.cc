@@ -6,7 +6,9 @@
 namespace kvtide::kv {
 namespace {
 
-float to_half(float x) { return static_cast<float>(static_cast<Eigen::half>(x)); }
+float to_half(float x) {
+  return static_cast<float>(static_cast<Eigen::half>(x));
+}
 
 template <typename Group>
 void encode_and_decode(Group&& group, std::int32_t bits) {
@@ -33,8 +35,8 @@ std::int64_t entries_before(const WorkingBlock& block, std::int64_t limit) {
   return count;
 }
 
-void quantize_tensor(const Quantize& stage, const WorkingBlock& block, const HeadTensors* tensors, std::int64_t head_dim,
-                     bool is_key, std::int64_t limit, std::optional<StoredTensor>& tensor) {
+void quantize_tensor(const Quantize& stage, const WorkingBlock& block, const HeadTensors* tensors,
+                     std::int64_t head_dim, bool is_key, std::int64_t limit, std::optional<StoredTensor>& tensor) {
   const std::int64_t num_encoded = entries_before(block, limit);
   if (num_encoded == 0) return;
   if (!tensor) {
@@ -53,7 +55,8 @@ void quantize_tensor(const Quantize& stage, const WorkingBlock& block, const Hea
 }  // namespace
 
 Bytes group_metadata_bytes(std::int64_t num_rows, std::int64_t columns, std::int64_t group, GroupAxis axis) {
-  const std::int64_t num_groups = axis == GroupAxis::channel ? ceil_div(num_rows, group) * columns : num_rows * ceil_div(columns, group);
+  const std::int64_t num_groups =
+      axis == GroupAxis::channel ? ceil_div(num_rows, group) * columns : num_rows * ceil_div(columns, group);
   return static_cast<Bytes>(num_groups) * 4;
 }
 

@@ -7,7 +7,8 @@
 namespace kvtide::kv {
 namespace {
 
-// Four values 0, 1, 2, 15 at 4 bits: scale (15 - 0) / 15 = 1: all codes exact. At 2 bits: scale 5: 0, 1 -> 0, 2 -> 0, 15.
+// Four values 0, 1, 2, 15 at 4 bits: scale (15 - 0) / 15 = 1: all codes exact. At 2 bits: scale 5: 0, 1 -> 0, 2 ->
+// 0, 15.
 TEST(IntegerCodec, RoundsToTheNearestOfItsLevels) {
   RowMatrix row(1, 4);
   row << 0, 1, 2, 15;
@@ -39,7 +40,8 @@ TEST(IntegerCodec, GroupsRunAlongTheirAxis) {
 TEST(IntegerCodec, RowsBeyondTheResidualLimitStay) {
   RandomStream stream(1, "codec");
   RowMatrix rows(8, 4);
-  for (std::int64_t element = 0; element < rows.size(); ++element) rows.data()[element] = static_cast<float>(stream.normal());
+  for (std::int64_t element = 0; element < rows.size(); ++element)
+    rows.data()[element] = static_cast<float>(stream.normal());
   const RowMatrix before = rows;
   quantize_rows(rows, 5, 2, 4, GroupAxis::token);
   EXPECT_EQ(rows.bottomRows(3), before.bottomRows(3));
@@ -53,12 +55,14 @@ TEST(IntegerCodec, MetadataCountsShortGroups) {
   EXPECT_EQ(group_metadata_bytes(3, 64, 32, GroupAxis::token), 24u);
 }
 
-// T5 (loss-metrics.md): b-bit min/max on uniform data has MSE = step^2 / 12. Range 1, 4 bits: (1/15)^2 / 12 = 3.7037e-4.
-// Group 4096 so that the sample range is the whole range (expected shortfall 2/4097); 64 groups: 1 % allowed.
+// T5 (loss-metrics.md): b-bit min/max on uniform data has MSE = step^2 / 12. Range 1, 4 bits: (1/15)^2 / 12
+// = 3.7037e-4. Group 4096 so that the sample range is the whole range (expected shortfall 2/4097); 64 groups: 1 %
+// allowed.
 TEST(IntegerCodec, UniformDataHasMeanSquareErrorOfStepSquaredOverTwelve) {
   RandomStream stream(3, "uniform");
   RowMatrix rows(64, 4096);
-  for (std::int64_t element = 0; element < rows.size(); ++element) rows.data()[element] = static_cast<float>(stream.uniform());
+  for (std::int64_t element = 0; element < rows.size(); ++element)
+    rows.data()[element] = static_cast<float>(stream.uniform());
   const RowMatrix before = rows;
   quantize_rows(rows, 64, 4, 4096, GroupAxis::token);
   const double mse = (rows - before).cast<double>().squaredNorm() / static_cast<double>(rows.size());
@@ -68,7 +72,8 @@ TEST(IntegerCodec, UniformDataHasMeanSquareErrorOfStepSquaredOverTwelve) {
 TEST(IntegerCodec, MoreBitsNeverRaiseTheError) {
   RandomStream stream(4, "gauss");
   RowMatrix rows(64, 64);
-  for (std::int64_t element = 0; element < rows.size(); ++element) rows.data()[element] = static_cast<float>(stream.normal());
+  for (std::int64_t element = 0; element < rows.size(); ++element)
+    rows.data()[element] = static_cast<float>(stream.normal());
   double last = 1e30;
   for (const int bits : {2, 4, 8}) {
     RowMatrix coded = rows;

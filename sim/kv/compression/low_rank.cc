@@ -5,8 +5,8 @@
 namespace kvtide::kv {
 namespace {
 
-StoredTensor factorise(const LowRank& stage, const WorkingBlock& block, const HeadTensors* tensors, std::int64_t head_dim,
-                       bool is_key) {
+StoredTensor factorise(const LowRank& stage, const WorkingBlock& block, const HeadTensors* tensors,
+                       std::int64_t head_dim, bool is_key) {
   StoredTensor stored;
   stored.form = {StoredForm::Kind::low_rank, 16, static_cast<std::int32_t>(stage.rank)};
   stored.metadata = static_cast<Bytes>(stage.rank) * static_cast<Bytes>(head_dim) * 2;

@@ -17,7 +17,8 @@ LayerTensors equal_keys(std::int64_t count, std::int64_t pairs, double base) {
   head.k_pre.leftCols(pairs).setOnes();
   head.k_post = head.k_pre;
   for (std::int64_t position = 0; position < count; ++position) {
-    head.rope.rotate({head.k_post.row(position).data(), static_cast<std::size_t>(2 * pairs)}, static_cast<double>(position));
+    head.rope.rotate({head.k_post.row(position).data(), static_cast<std::size_t>(2 * pairs)},
+                     static_cast<double>(position));
   }
   return layer;
 }
@@ -41,11 +42,12 @@ TEST(Pool, AfterRopeIsALowPassFilterWithNulls) {
   EXPECT_NEAR(amplitude(pooled(equal_keys(4, 1, 10), 4, RopeState::post), 0, 1), 0.4742, 5e-4);
   // d = 4: pair 1 turns by base^(-1/2); base 100 -> 0.1, base (8 / 2 pi)^2 -> 2 pi / 8.
   EXPECT_NEAR(amplitude(pooled(equal_keys(8, 2, 100), 8, RopeState::post), 1, 2), 0.9740, 5e-4);
-  EXPECT_NEAR(amplitude(pooled(equal_keys(8, 2, std::pow(8 / 6.283185307179586, 2)), 8, RopeState::post), 1, 2), 0.0, 5e-4);
+  EXPECT_NEAR(amplitude(pooled(equal_keys(8, 2, std::pow(8 / 6.283185307179586, 2)), 8, RopeState::post), 1, 2), 0.0,
+              5e-4);
 }
 
-// T8: before RoPE the pool sits at its centre c = 3.5 with full amplitude; against it a query at the edge position p = 0 would
-// truly see cos((p - c) t): t = 1: cos(3.5) = -0.936, the sign flips.
+// T8: before RoPE the pool sits at its centre c = 3.5 with full amplitude; against it a query at the edge position p =
+// 0 would truly see cos((p - c) t): t = 1: cos(3.5) = -0.936, the sign flips.
 TEST(Pool, BeforeRopeTurnsToTheCentre) {
   const LayerTensors layer = equal_keys(8, 1, 10);
   const EntryTable table = pooled(layer, 8, RopeState::pre);
@@ -55,7 +57,8 @@ TEST(Pool, BeforeRopeTurnsToTheCentre) {
   EXPECT_NEAR(truth, -0.936, 1e-3);
 }
 
-// T9: half of a uniform context pooled at w = 8. Without bias the pools hold 1/(1+w) of the attention, with ln w one half.
+// T9: half of a uniform context pooled at w = 8. Without bias the pools hold 1/(1+w) of the attention, with ln w one
+// half.
 TEST(Pool, MassCorrectionRestoresTheShareOfAPool) {
   for (const bool is_corrected : {false, true}) {
     Compression setting;

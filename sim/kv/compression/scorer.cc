@@ -11,8 +11,8 @@ namespace kvtide::kv {
 
 const std::vector<ScorerEntry>& scorers() {
   static const std::vector<ScorerEntry> table{
-      {"attention_sum", "softmax mass received from the last score_window queries, summed over the group", "arXiv 2306.14048",
-       &attention_sum_scores},
+      {"attention_sum", "softmax mass received from the last score_window queries, summed over the group",
+       "arXiv 2306.14048", &attention_sum_scores},
   };
   return table;
 }
@@ -24,8 +24,8 @@ const ScorerEntry& find_scorer(const std::string& name) {
     known.push_back(entry.name);
   }
   const std::string nearest = nearest_name(name, known);
-  throw InputError(fmt::format("unknown scorer \"{}\"{} (known: {})", name, nearest.empty() ? "" : ", did you mean " + nearest + "?",
-                               fmt::join(known, ", ")));
+  throw InputError(fmt::format("unknown scorer \"{}\"{} (known: {})", name,
+                               nearest.empty() ? "" : ", did you mean " + nearest + "?", fmt::join(known, ", ")));
 }
 
 }  // namespace kvtide::kv

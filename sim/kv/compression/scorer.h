@@ -11,7 +11,8 @@ namespace kvtide::kv {
 
 struct ScorerContext {
   std::int64_t num_positions;  ///< positions to score, 0..num_positions-1
-  std::int64_t score_window;   ///< last queries before num_positions that may be used (causal: they see only what precedes)
+  std::int64_t
+      score_window;  ///< last queries before num_positions that may be used (causal: they see only what precedes)
 };
 
 struct ScorerEntry {

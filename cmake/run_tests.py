@@ -1,0 +1,71 @@
+"""Runs every C++ test program of a build folder and the Python tests, and closes with one line: N passed, M failed."""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+# Folders whose test_*.py / *_test.py run under pytest.
+PYTHON_TESTS = ["analysis/tests", "sim/cli", "cmake"]
+
+
+def run(command, env):
+    start = time.monotonic()
+    done = subprocess.run(command, cwd=SOURCE, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace")
+    return done.returncode, done.stdout, time.monotonic() - start
+
+
+def count(pattern, text):
+    found = re.findall(pattern, text)
+    return int(found[-1]) if found else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True, type=pathlib.Path)
+    parser.add_argument("--scope", choices=["quick", "all"], default="quick")
+    arguments = parser.parse_args()
+    env = dict(os.environ, KVTIDE_TEST_SCOPE=arguments.scope, PYTHONPATH=str(SOURCE / "analysis"),
+               KVTIDE_PROGRAM=str(arguments.build / "sim" / "kvtide"))
+    totals = {"passed": 0, "failed": 0, "skipped": 0}
+
+    def report(name, passed, failed, skipped, code, output, seconds):
+        if code != 0 and failed == 0:
+            failed = 1  # crashed, or did not even start
+        totals["passed"] += passed
+        totals["failed"] += failed
+        totals["skipped"] += skipped
+        print(f"{name:<28} {passed:5d} passed {failed:3d} failed {skipped:3d} skipped  {seconds:6.1f} s", flush=True)
+        if code != 0:
+            print(output[-6000:], flush=True)
+        elif skipped:
+            for reason in sorted(set(re.findall(r"Skipped\n|SKIPPED.*|.*_test\.cc:\d+: Skipped\n(.*)", output)) - {""}):
+                print(f"    skipped: {reason}")
+
+    programs = sorted((arguments.build / "sim").glob("*_test"))
+    if not programs:
+        print(f"no test programs in {arguments.build / 'sim'}")
+        return 1
+    for program in programs:
+        code, output, seconds = run([str(program)], env)
+        report(program.name, count(r"\[  PASSED  \] (\d+) test", output), count(r"\[  FAILED  \] (\d+) test", output),
+               count(r"\[  SKIPPED \] (\d+) test", output), code, output, seconds)
+    for folder in PYTHON_TESTS:
+        if not any((SOURCE / folder).rglob("*test*.py")):
+            continue
+        code, output, seconds = run([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", folder], env)
+        if code == 5:  # pytest: nothing collected
+            continue
+        report(f"pytest {folder}", count(r"(\d+) passed", output), count(r"(\d+) (?:failed|error)", output),
+               count(r"(\d+) skipped", output), code, output, seconds)
+    print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
+    return 0 if totals["failed"] == 0 and totals["passed"] > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/python_program.h"
+
+namespace kvtide::cli {
+namespace {
+
+int run(const Arguments& arguments) {
+  const std::filesystem::path results = arguments.positional[0];
+  const std::string page =
+      arguments.text("output").value_or(std::filesystem::path(results).replace_extension(".html").string());
+  const int code = run_analysis({"report", results.string(), "-o", page});
+  if (code == kDone) fmt::print("report: {}\n", page);
+  return code;
+}
+
+int run_plot(const Arguments& arguments) {
+  std::vector<std::string> words{"plot", arguments.positional[0]};
+  for (const char* name : {"what", "output", "run"}) {
+    for (const std::string& value : arguments.all(name)) {
+      words.push_back(fmt::format("--{}", name));
+      words.push_back(value);
+    }
+  }
+  return run_analysis(words);
+}
+
+}  // namespace
+
+Command report_command() {
+  return {.name = "report",
+          .positional = "RESULTS.h5",
+          .min_positional = 1,
+          .max_positional = 1,
+          .summary = "one self-contained HTML page: verdict, table, interactive plots, provenance",
+          .options = {{"output,o", "FILE.html", "where to write (default: RESULTS.html beside the results)"}},
+          .examples = {"kvtide report results/demo.h5", "kvtide report results/demo.h5 -o /tmp/demo.html"},
+          .run = &run};
+}
+
+Command plot_command() {
+  return {.name = "plot",
+          .positional = "RESULTS.h5",
+          .min_positional = 1,
+          .max_positional = 1,
+          .summary = "one picture of a results file, for papers",
+          .options = {{"what", "WHAT", "pareto, position, phase, spectrum, steps or prefix"},
+                      {"output,o", "FILE", "picture to write, .png, .svg or .pdf"},
+                      {"run", "N", "run to draw, by its number (default: the one with the worst loss)"}},
+          .examples = {"kvtide plot results/demo.h5 --what pareto -o pareto.png",
+                       "kvtide plot results/demo.h5 --what phase --run 4 -o phase.svg"},
+          .run = &run_plot};
+}
+
+}  // namespace kvtide::cli

@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/progress_line.h"
+#include "cli/run_summary.h"
+#include "experiment/dry_run.h"
+#include "experiment/executor.h"
+#include "experiment/experiment.h"
+#include "experiment/run_evaluator.h"
+
+#ifndef KVTIDE_COMMIT
+#define KVTIDE_COMMIT "unknown"
+#endif
+
+namespace kvtide::cli {
+namespace {
+
+std::atomic<bool> interrupted{false};
+
+extern "C" void on_interrupt(int /*signal*/) {
+  interrupted.store(true);
+}
+
+experiment::Overrides overrides_of(const Arguments& arguments) {
+  experiment::Overrides overrides;
+  for (const std::string& assignment : arguments.all("set")) {
+    const std::size_t equals = assignment.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw InputError(fmt::format("--set: expected path.to.key=value, got \"{}\"", assignment));
+    }
+    overrides.sets.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
+  }
+  if (const auto seed = arguments.integer("seed", 0, INT64_MAX)) overrides.seed = static_cast<std::uint64_t>(*seed);
+  return overrides;
+}
+
+std::int64_t jobs_of(const Arguments& arguments) {
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  return arguments.integer("jobs", 1, 4096).value_or(cores);
+}
+
+int finish(const Arguments& arguments, const std::string& output, const experiment::Outcome& outcome) {
+  const bool is_json = arguments.has("json");
+  if (outcome.is_interrupted) {
+    fmt::print(stderr, "interrupted: {} runs are kept in {}.runs; the rest: kvtide run {} -o {} --resume\n",
+               outcome.done, output, arguments.positional[0], output);
+    return kInterrupted;
+  }
+  if (is_json) {
+    fmt::print("{}\n", run_summary_json(output));
+  } else if (!arguments.has("quiet")) {
+    const bool use_color = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+    fmt::print("{}", run_summary_text(output, use_color));
+  }
+  for (const std::string& failure : outcome.failures) fmt::print(stderr, "failed run {}\n", failure);
+  if (!is_json) fmt::print("results: {}\n", output);
+  return outcome.failed > 0 ? kSomeRunsFailed : kDone;
+}
+
+int run(const Arguments& arguments) {
+  const experiment::Experiment experiment =
+      experiment::load_experiment(arguments.positional[0], overrides_of(arguments));
+  for (const std::string& warning : experiment.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  const std::int64_t jobs = jobs_of(arguments);
+  if (arguments.has("dry-run")) {
+    experiment::DryRunOptions options;
+    options.jobs = jobs;
+    options.as_json = arguments.has("json");
+    fmt::print("{}", experiment::dry_run_text(experiment, options));
+    return kDone;
+  }
+  std::signal(SIGINT, &on_interrupt);
+  std::signal(SIGTERM, &on_interrupt);
+  ProgressLine progress(arguments.has("quiet"));
+  experiment::RunEvaluator evaluator;
+  experiment::ExecutorOptions options;
+  options.output = arguments.text("output").value_or(fmt::format("results/{}.h5", experiment.name));
+  if (const auto folder = std::filesystem::path(options.output).parent_path();
+      !folder.empty() && !arguments.has("output")) {
+    std::error_code ignored;  // the executor reports what cannot be written
+    std::filesystem::create_directories(folder, ignored);
+  }
+  options.jobs = jobs;
+  options.resume = arguments.has("resume");
+  options.interrupted = &interrupted;
+  options.on_progress = [&progress](const experiment::Progress& state) { progress.show(state); };
+  options.provenance = {KVTIDE_VERSION, KVTIDE_COMMIT, experiment::creation_time()};
+  const experiment::Outcome outcome = experiment::execute(
+      experiment, [&evaluator](const experiment::Run& one) { return evaluator.evaluate(one); }, options);
+  return finish(arguments, options.output, outcome);
+}
+
+}  // namespace
+
+Command run_command() {
+  return {.name = "run",
+          .positional = "EXPERIMENT.yaml",
+          .min_positional = 1,
+          .max_positional = 1,
+          .summary = "an experiment: one run, or every combination of its `sweep:` axes",
+          .options = {{"output,o", "FILE.h5", "results (default: results/<name>.h5)"},
+                      {"jobs", "N", "worker threads, 1..4096 (default: all cores)"},
+                      {"set", "KEY=VALUE", "override a key, dotted: compression.block_size=64; repeatable"},
+                      {"seed", "N", "override the experiment's seed"},
+                      {"dry-run", "", "list the expanded runs with memory and time, compute nothing"},
+                      {"resume", "", "keep the finished runs of an interrupted call, compute the rest"},
+                      {"quiet", "", "no progress, no table"},
+                      {"json", "", "the summary as JSON on stdout"}},
+          .examples = {"kvtide run experiments/demo.yaml -o demo.h5 --jobs 2",
+                       "kvtide run experiments/demo.yaml --set compression.block_size=96 --dry-run"},
+          .run = &run};
+}
+
+}  // namespace kvtide::cli

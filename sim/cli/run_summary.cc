@@ -1,0 +1,185 @@
+#include "cli/run_summary.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "cli/phase_plot.h"
+#include "cli/table.h"
+#include "experiment/columns.h"
+#include "experiment/experiment.h"
+#include "hdf5/hdf5_file.h"
+
+namespace kvtide::cli {
+namespace {
+
+/// /summary as text and numbers by column name.
+struct Summary {
+  std::vector<std::string> order;  ///< column names: swept keys first
+  std::map<std::string, std::vector<double>> numbers;
+  std::map<std::string, std::vector<std::string>> texts;
+  std::size_t num_runs = 0;
+
+  [[nodiscard]] double number(const std::string& column, std::size_t run) const {
+    const auto found = numbers.find(column);
+    return found == numbers.end() ? std::nan("") : found->second[run];
+  }
+  [[nodiscard]] std::string text(const std::string& column, std::size_t run) const {
+    const auto found = texts.find(column);
+    return found == texts.end() ? "" : found->second[run];
+  }
+};
+
+Summary read_summary(const hdf5::InputFile& file) {
+  Summary summary;
+  std::vector<std::string> known;
+  for (const std::string& name : file.children("/summary")) {
+    const std::string path = "/summary/" + name;
+    if (name == "run" || file.is_group(path)) continue;
+    (experiment::find_column(name) == nullptr ? summary.order : known).push_back(name);
+    if (file.info(path).type == hdf5::ElementType::string) {
+      summary.texts[name] = file.read_strings(path);
+      summary.num_runs = summary.texts[name].size();
+    } else {
+      summary.numbers[name] = file.read_doubles(path);
+      summary.num_runs = summary.numbers[name].size();
+    }
+  }
+  summary.order.insert(summary.order.end(), known.begin(), known.end());
+  return summary;
+}
+
+std::string percent(double share) {
+  return std::isfinite(share) ? fmt::format("{:.1f}%", 100 * share) : "-";
+}
+
+std::string plain(double value) {
+  if (!std::isfinite(value)) return "-";
+  return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{:g}", value);
+}
+
+std::string short_title(const std::string& swept_key) {
+  const std::size_t dot = swept_key.rfind('.');
+  return dot == std::string::npos ? swept_key : swept_key.substr(dot + 1);
+}
+
+std::string period_cell(const Summary& summary, std::size_t run) {
+  const std::string kind = summary.text("period_kind", run);
+  if (kind.empty()) return "-";
+  return kind == "none" ? "none" : plain(summary.number("period", run));
+}
+
+Table table_of(const Summary& summary) {
+  std::vector<Table::Column> columns{{"run", Align::right}};
+  std::vector<std::string> swept;
+  for (const std::string& name : summary.order) {
+    if (experiment::find_column(name) != nullptr) continue;
+    swept.push_back(name);
+    columns.push_back({short_title(name), Align::left});
+  }
+  for (const char* title : {"memory saved", "decode speed-up", "most sequences", "loss mean", "loss worst", "period"}) {
+    columns.push_back({title, Align::right});
+  }
+  columns.push_back({"how surely", Align::left});
+  Table table(columns);
+  for (std::size_t run = 0; run < summary.num_runs; ++run) {
+    std::vector<std::string> row{fmt::format("{}", run)};
+    for (const std::string& name : swept) {
+      row.push_back(summary.texts.contains(name) ? summary.text(name, run) : plain(summary.number(name, run)));
+    }
+    const double speedup = summary.number("decode_speedup", run);
+    row.push_back(percent(summary.number("memory_saving", run)));
+    row.push_back(std::isfinite(speedup) ? fmt::format("{:.2f}x", speedup) : "-");
+    row.push_back(plain(summary.number("max_sequences", run)));
+    row.push_back(percent(summary.number("loss_mean", run)));
+    row.push_back(percent(summary.number("loss_worst", run)));
+    row.push_back(period_cell(summary, run));
+    const std::string status = summary.text("status", run);
+    row.push_back(status == "ok" ? summary.text("period_certainty", run)
+                                 : fmt::format("{}: {}", status, summary.text("status_reason", run)));
+    table.add_row(row);
+  }
+  return table;
+}
+
+/// The run whose phase profile is worth a look: the one with a period and the largest worst loss.
+std::optional<std::size_t> run_to_plot(const Summary& summary) {
+  std::optional<std::size_t> best;
+  for (std::size_t run = 0; run < summary.num_runs; ++run) {
+    if (!std::isfinite(summary.number("period", run))) continue;
+    if (!best || summary.number("loss_worst", run) > summary.number("loss_worst", *best)) best = run;
+  }
+  return best;
+}
+
+std::string json_text(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+}  // namespace
+
+std::string run_summary_text(const std::string& path, bool use_color) {
+  const hdf5::InputFile file(path);
+  const Summary summary = read_summary(file);
+  std::string out = table_of(summary).text();
+  std::set<std::string> warnings;
+  for (std::size_t run = 0; run < summary.num_runs; ++run) {
+    if (const std::string warning = summary.text("warnings", run); !warning.empty()) warnings.insert(warning);
+  }
+  for (const std::string& warning : warnings) out += fmt::format("warning: {}\n", warning);
+  const std::optional<std::size_t> plotted = run_to_plot(summary);
+  if (plotted) {
+    const std::string loss =
+        fmt::format("/runs/{}/phase/loss", experiment::run_name(static_cast<std::int64_t>(*plotted)));
+    if (file.exists(loss)) {
+      const std::vector<double> profile = file.read_doubles(loss);
+      out += fmt::format("\nRun {}: mean loss by place within a period of {} tokens (0 = first token of a block)\n",
+                         *plotted, plain(summary.number("period", *plotted)));
+      const std::string plot = phase_plot(profile, 96, 6);
+      out += use_color ? fmt::format("\033[36m{}\033[0m", plot) : plot;
+    }
+  }
+  out +=
+      "\nmemory saved: of the KV cache, metadata and page rounding included. loss: share of a position's attention "
+      "that is lost,\n"
+      "mean (weighted by attention) and worst span. most sequences: of this context at once. kvtide explain COLUMN "
+      "tells more.\n";
+  return out;
+}
+
+std::string run_summary_json(const std::string& path) {
+  const hdf5::InputFile file(path);
+  const Summary summary = read_summary(file);
+  std::vector<std::string> rows;
+  for (std::size_t run = 0; run < summary.num_runs; ++run) {
+    std::vector<std::string> cells;
+    for (const std::string& name : summary.order) {
+      const bool is_text = summary.texts.contains(name);
+      const double number = is_text ? 0 : summary.number(name, run);
+      cells.push_back(fmt::format("{}: {}", json_text(name),
+                                  is_text                 ? json_text(summary.text(name, run))
+                                  : std::isfinite(number) ? fmt::format("{}", number)
+                                                          : "null"));
+    }
+    rows.push_back(fmt::format("{{{}}}", fmt::join(cells, ", ")));
+  }
+  return fmt::format("{{\"file\": {}, \"runs\": [{}]}}", json_text(path), fmt::join(rows, ", "));
+}
+
+}  // namespace kvtide::cli

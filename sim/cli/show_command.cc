@@ -1,0 +1,143 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/data_directory.h"
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/table.h"
+#include "gpu/gpu_profile.h"
+#include "kv/compression/scorer.h"
+#include "model/model.h"
+
+namespace kvtide::cli {
+namespace {
+
+void show_models(const std::string& name) {
+  if (name.empty()) {
+    Table table({{"model", Align::left},
+                 {"layers", Align::right},
+                 {"KV heads", Align::right},
+                 {"head_dim", Align::right},
+                 {"KV bytes/token", Align::right},
+                 {"parameters", Align::right}});
+    for (const std::string& known : known_models()) {
+      const Model model = load_model(known);
+      table.add_row({known, fmt::format("{}", model.num_layers), fmt::format("{}", model.num_kv_heads),
+                     fmt::format("{}", model.head_dim), fmt::format("{}", model.kv_bytes_per_token()),
+                     fmt::format("{}", model.num_parameters())});
+    }
+    fmt::print("{}", table.text());
+    return;
+  }
+  const Model model = load_model(name);
+  Table table({{"field", Align::left}, {"value", Align::left}});
+  const auto row = [&table](const char* field, const auto& value) { table.add_row({field, fmt::format("{}", value)}); };
+  row("name", model.name);
+  row("source", model.source);
+  row("layers", model.num_layers);
+  row("query heads", model.num_query_heads);
+  row("KV heads", model.num_kv_heads);
+  row("head_dim", model.head_dim);
+  row("hidden size", model.hidden_size);
+  row("intermediate size", model.intermediate_size);
+  row("vocabulary", model.vocab_size);
+  row("max positions", model.max_positions);
+  row("RoPE base", model.rope_theta);
+  row("parameters", model.num_parameters());
+  row("weights", format_bytes(static_cast<double>(model.weight_bytes())));
+  row("KV bytes a token", fmt::format("{} B", model.kv_bytes_per_token()));
+  fmt::print("{}", table.text());
+}
+
+void show_gpus(const std::string& name) {
+  if (name.empty()) {
+    Table table({{"gpu", Align::left},
+                 {"memory", Align::right},
+                 {"standard", Align::left},
+                 {"bandwidth", Align::right},
+                 {"SMs", Align::right},
+                 {"L2", Align::right}});
+    for (const std::string& known : gpu::known_gpus()) {
+      const gpu::GpuProfile profile = gpu::load_gpu_profile(known);
+      table.add_row({known, format_bytes(static_cast<double>(profile.reported_bytes)), profile.memory_standard,
+                     fmt::format("{:.0f} GB/s", profile.bandwidth * 1e-9), fmt::format("{}", profile.num_sms),
+                     format_bytes(static_cast<double>(profile.l2_bytes))});
+    }
+    fmt::print("{}", table.text());
+    return;
+  }
+  const gpu::GpuProfile profile = gpu::load_gpu_profile(name);
+  Table table({{"key", Align::left}, {"value", Align::left}, {"source", Align::left}});
+  for (const gpu::ProfileFact& fact : profile.facts) table.add_row({fact.key, fact.value, fact.source});
+  fmt::print("{}\n{}", profile.name, table.text());
+}
+
+void show_scorers(const std::string& name) {
+  Table table({{"scorer", Align::left}, {"what it scores", Align::left}, {"paper", Align::left}});
+  if (!name.empty()) (void)kv::find_scorer(name);
+  for (const kv::ScorerEntry& entry : kv::scorers()) {
+    if (name.empty() || entry.name == name) table.add_row({entry.name, entry.summary, entry.paper});
+  }
+  fmt::print("{}", table.text());
+}
+
+void show_codecs(const std::string&) {
+  Table table({{"stage", Align::left}, {"parameters", Align::left}, {"what it does", Align::left}});
+  table.add_row(
+      {"evict", "scorer, granularity, keep_ratio, heads", "drops blocks or tokens with the lowest importance"});
+  table.add_row({"pool", "width, rope, mass_correct", "replaces `width` positions by their mean key and value"});
+  table.add_row({"low_rank", "rank, scope", "stores a block as coefficients and basis of its truncated SVD"});
+  table.add_row({"quantize", "format int8|int4|int2, group, k_axis, v_axis, residual",
+                 "asymmetric integers with 16-bit scale and zero point"});
+  fmt::print("{}", table.text());
+}
+
+void show_experiments(const std::string& name) {
+  if (!name.empty()) {
+    std::ifstream file(find_data_file("experiments", name, {".yaml"}));
+    fmt::print("{}", std::string(std::istreambuf_iterator<char>(file), {}));
+    return;
+  }
+  for (const std::string& known : list_data_files("experiments", {".yaml"})) fmt::print("{}\n", known);
+}
+
+struct Topic {
+  const char* name;
+  void (*show)(const std::string& name);
+};
+constexpr Topic kTopics[] = {{"models", &show_models},
+                             {"gpus", &show_gpus},
+                             {"scorers", &show_scorers},
+                             {"codecs", &show_codecs},
+                             {"experiments", &show_experiments}};
+
+int run(const Arguments& arguments) {
+  std::vector<std::string> names;
+  for (const Topic& topic : kTopics) {
+    if (arguments.positional[0] == topic.name) {
+      topic.show(arguments.positional.size() > 1 ? arguments.positional[1] : "");
+      return kDone;
+    }
+    names.emplace_back(topic.name);
+  }
+  const std::string nearest = nearest_name(arguments.positional[0], names);
+  throw InputError(fmt::format("kvtide show: expected models, gpus, scorers, codecs or experiments, got \"{}\"{}",
+                               arguments.positional[0], nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
+}
+
+}  // namespace
+
+Command show_command() {
+  return {.name = "show",
+          .positional = "models|gpus|scorers|codecs|experiments [NAME]",
+          .min_positional = 1,
+          .max_positional = 2,
+          .summary = "what is built in; with a name, the whole record with its sources",
+          .options = {},
+          .examples = {"kvtide show gpus h100-sxm", "kvtide show models path/to/config.json"},
+          .run = &run};
+}
+
+}  // namespace kvtide::cli

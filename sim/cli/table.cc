@@ -1,0 +1,36 @@
+#include "cli/table.h"
+
+#include <algorithm>
+
+namespace kvtide::cli {
+
+std::size_t display_width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+std::string Table::text() const {
+  std::vector<std::size_t> widths;
+  for (std::size_t column = 0; column < columns_.size(); ++column) {
+    std::size_t width = display_width(columns_[column].title);
+    for (const auto& row : rows_) width = std::max(width, display_width(row[column]));
+    widths.push_back(width);
+  }
+  const auto line = [&](const auto& cell_of) {
+    std::string out;
+    for (std::size_t column = 0; column < columns_.size(); ++column) {
+      const std::string cell = cell_of(column);
+      const std::string padding(widths[column] - display_width(cell), ' ');
+      if (column > 0) out += "  ";
+      out += columns_[column].align == Align::right ? padding + cell : cell + padding;
+    }
+    out.erase(out.find_last_not_of(' ') + 1);
+    return out + "\n";
+  };
+  std::string out = line([&](std::size_t column) { return columns_[column].title; });
+  out += line([&](std::size_t column) { return std::string(widths[column], '-'); });
+  for (const auto& row : rows_) out += line([&](std::size_t column) { return row[column]; });
+  return out;
+}
+
+}  // namespace kvtide::cli

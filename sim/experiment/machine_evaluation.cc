@@ -1,0 +1,197 @@
+#include "experiment/machine_evaluation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "experiment/loss_evaluation.h"
+#include "gpu/decode_timeline.h"
+#include "kv/cache_timeline.h"
+
+namespace kvtide::experiment {
+namespace {
+
+/// Decode steps simulated: two and a half blocks, so that two spikes of the comb are seen.
+std::int64_t num_steps(const kv::Compression& setting, std::int64_t context_tokens) {
+  constexpr std::int64_t kFewest = 64;
+  constexpr std::int64_t kMost = 1024;
+  return std::min(std::clamp(setting.block_size * 5 / 2, kFewest, kMost), context_tokens - 1);
+}
+
+gpu::DecoderShape shape_of(const Model& model) {
+  return {.num_layers = model.num_layers,
+          .hidden_size = model.hidden_size,
+          .num_query_heads = model.num_query_heads,
+          .num_kv_heads = model.num_kv_heads,
+          .head_dim = model.head_dim,
+          .intermediate_size = model.intermediate_size,
+          .vocab_size = model.vocab_size,
+          .weight_bytes_per_element = model.weight_bytes_per_parameter};
+}
+
+struct SteppedDecode {
+  std::vector<gpu::DecodeStepRecord> records;
+  std::int64_t first_position = 0;  ///< context after step 0
+  std::int64_t compressed_blocks = 0;
+};
+
+SteppedDecode step_through(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
+                           const kv::RecordedScores& scores, std::int64_t steps) {
+  const Setting& asked = run.setting;
+  kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, asked.batch}, scores,
+                          asked.context_tokens - steps);
+  SteppedDecode decode;
+  decode.first_position = asked.context_tokens - steps + 1;
+  decode.records = gpu::decode_timeline(gpu, shape_of(model), steps, [&](std::int64_t) {
+    const kv::CacheEvent event = cache.append();
+    gpu::DecodeStepWork work;
+    work.batch = asked.batch;
+    for (const kv::LayerAttention& layer : cache.attention()) {
+      work.attention.insert(work.attention.end(), static_cast<std::size_t>(layer.num_layers), layer.work);
+    }
+    const gpu::CompressBlocksWork compression = cache.compression_work(event);
+    if (compression.num_blocks > 0) {
+      work.compression = {compression};
+      decode.compressed_blocks += std::max<std::int64_t>(event.completed_blocks, 1);
+    }
+    return work;
+  });
+  return decode;
+}
+
+/// Mean over the last whole block of steps, so that each compression weighs as it comes.
+double mean_step_us(const std::vector<gpu::DecodeStepRecord>& records, std::int64_t block_size) {
+  const auto count = std::min<std::size_t>(records.size(), static_cast<std::size_t>(block_size));
+  double sum = 0;
+  for (std::size_t index = records.size() - count; index < records.size(); ++index)
+    sum += to_microseconds(records[index].duration);
+  return sum / static_cast<double>(count);
+}
+
+Bytes bytes_at(const Run& run, const kv::Compression& setting, const Model& model, const kv::RecordedScores& scores,
+               std::int64_t num_positions) {
+  return kv::sequence_bytes(kv::serve(model, setting, scores, num_positions), run.setting.page_size, run.setting.layout)
+      .total;
+}
+
+/// Longest context at which `batch` sequences fit, by bisection; page rounding makes bytes monotone in steps.
+std::int64_t max_context(const Run& run, const kv::Compression& setting, const Model& model,
+                         const kv::RecordedScores& scores, Bytes capacity) {
+  const auto fits = [&](std::int64_t tokens) {
+    return bytes_at(run, setting, model, scores, tokens) <= capacity / static_cast<Bytes>(run.setting.batch);
+  };
+  std::int64_t low = 0;
+  std::int64_t high = std::max<std::int64_t>(model.max_positions, run.setting.context_tokens);
+  if (fits(high)) return high;
+  while (high - low > run.setting.page_size) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+void add_memory(const Run& run, const kv::Compression& setting, const Model& model, const gpu::Gpu& gpu,
+                const kv::RecordedScores& scores, RunResult& result) {
+  const std::int64_t context = run.setting.context_tokens;
+  const kv::ServedCache served = kv::serve(model, setting, scores, context);
+  const Bytes full = bytes_at(run, kv::Compression{}, model, scores, context);
+  const Bytes compressed = kv::sequence_bytes(served, run.setting.page_size, run.setting.layout).total;
+  if (served.is_arbitrary) {
+    result.warnings.push_back(fmt::format(
+        "the trace has no free block of {} positions: which served blocks stay is arbitrary", setting.block_size));
+  }
+  const Bytes capacity = kv_capacity(model, gpu.profile());
+  const auto sequences = [capacity](Bytes bytes) {
+    return bytes == 0 ? 0.0 : std::floor(static_cast<double>(capacity) / static_cast<double>(bytes));
+  };
+  auto& numbers = result.numbers;
+  numbers["kv_bytes_full"] = static_cast<double>(full);
+  numbers["kv_bytes"] = static_cast<double>(compressed);
+  numbers["memory_saving"] = 1 - static_cast<double>(compressed) / static_cast<double>(full);
+  numbers["bytes_per_token"] = static_cast<double>(compressed) / static_cast<double>(context);
+  // Layers are prefilled one after another: all but the one at hand are compressed already.
+  numbers["peak_bytes"] = setting.stages.empty() ? static_cast<double>(full)
+                                                 : static_cast<double>(compressed) +
+                                                       (static_cast<double>(full) - static_cast<double>(compressed)) /
+                                                           static_cast<double>(model.num_layers);
+  numbers["max_sequences_full"] = sequences(full);
+  numbers["max_sequences"] = sequences(compressed);
+  numbers["max_context_tokens_full"] =
+      static_cast<double>(max_context(run, kv::Compression{}, model, scores, capacity));
+  numbers["max_context_tokens"] = static_cast<double>(max_context(run, setting, model, scores, capacity));
+  const double needed = static_cast<double>(compressed) * static_cast<double>(run.setting.batch);
+  if (needed > static_cast<double>(capacity)) {
+    result.warnings.push_back(fmt::format("batch {} does not fit: its KV needs {}, available {}", run.setting.batch,
+                                          format_bytes(needed), format_bytes(static_cast<double>(capacity))));
+  }
+}
+
+void add_time(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
+              const kv::RecordedScores& scores, RunResult& result) {
+  const std::int64_t steps = num_steps(setting, run.setting.context_tokens);
+  const SteppedDecode compressed = step_through(run, setting, model, gpu, scores, steps);
+  const SteppedDecode full = step_through(run, kv::Compression{}, model, gpu, scores, 1);
+  auto& numbers = result.numbers;
+  numbers["decode_step_us_full"] = mean_step_us(full.records, 1);
+  numbers["decode_step_us"] = mean_step_us(compressed.records, setting.block_size);
+  numbers["decode_speedup"] = numbers["decode_step_us_full"] / numbers["decode_step_us"];
+  double compress_us = 0;
+  for (const gpu::DecodeStepRecord& record : compressed.records)
+    compress_us += to_microseconds(record.compress_duration);
+  numbers["compress_us_per_block"] =
+      compressed.compressed_blocks == 0
+          ? 0.0
+          : compress_us / static_cast<double>(compressed.compressed_blocks * run.setting.batch);
+  const gpu::DecodeStepRecord& last = full.records.back();
+  numbers["kv_bound"] = last.attention_duration * 2 > last.duration ||
+                                numbers["max_sequences_full"] < static_cast<double>(run.setting.batch) * 2
+                            ? 1
+                            : 0;
+
+  std::vector<std::int64_t> positions;
+  std::vector<double> step_us;
+  std::vector<double> compression_us;
+  std::vector<double> attention_us;
+  std::vector<double> start_us;
+  std::vector<double> hbm_bytes;
+  std::vector<double> bandwidth;
+  for (const gpu::DecodeStepRecord& record : compressed.records) {
+    positions.push_back(compressed.first_position + record.step_index);
+    start_us.push_back(to_microseconds(record.start));
+    step_us.push_back(to_microseconds(record.duration));
+    compression_us.push_back(to_microseconds(record.compress_duration));
+    attention_us.push_back(to_microseconds(record.attention_duration));
+    hbm_bytes.push_back(static_cast<double>(record.hbm_bytes));
+    bandwidth.push_back(static_cast<double>(record.hbm_bytes) / to_seconds(record.duration));
+  }
+  result.dimensions.push_back({"machine/decode_step", positions, "Context length at this decode step", "token"});
+  const auto add = [&result](const char* name, std::vector<double> values, const char* long_name, const char* units) {
+    result.arrays.push_back(
+        {fmt::format("machine/{}", name), std::move(values), {"machine/decode_step"}, long_name, units});
+  };
+  add("start_us", start_us, "Simulated time at which the step begins", "us");
+  add("step_us", step_us, "Duration of the decode step, compression included", "us");
+  add("compress_us", compression_us, "Time of compression kernels in the step", "us");
+  add("attention_us", attention_us, "Time of attention kernels in the step", "us");
+  add("hbm_bytes", hbm_bytes, "Bytes moved between L2 and device memory in the step", "B");
+  add("achieved_bandwidth", bandwidth, "hbm_bytes / step duration", "B/s");
+}
+
+}  // namespace
+
+Bytes kv_capacity(const Model& model, const gpu::GpuProfile& profile) {
+  const auto usable = static_cast<Bytes>(static_cast<double>(profile.reported_bytes) * kUsableMemoryShare);
+  const Bytes taken = model.weight_bytes() + kOverheadBytes;
+  return usable > taken ? usable - taken : 0;
+}
+
+void evaluate_machine(const Run& run, const Model& model, gpu::Gpu& gpu, const kv::RecordedScores& scores,
+                      RunResult& result) {
+  const kv::Compression setting = resolved_compression(run);
+  if (run.setting.measure.memory) add_memory(run, setting, model, gpu, scores, result);
+  if (run.setting.measure.time) add_time(run, setting, model, gpu, scores, result);
+}
+
+}  // namespace kvtide::experiment

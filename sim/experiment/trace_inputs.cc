@@ -1,0 +1,80 @@
+#include "experiment/trace_inputs.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "experiment/trace_source.h"
+#include "kv/compression/scorer.h"
+
+namespace kvtide::experiment {
+namespace {
+
+Bytes tensor_bytes(const attention::TraceInfo& info, std::int64_t num_queries) {
+  const auto rows = static_cast<Bytes>(3 * info.num_kv_heads * info.num_tokens + info.num_query_heads * num_queries);
+  const Bytes of_layer = checked_product(rows, static_cast<Bytes>(info.head_dim) * 4, "trace tensors");
+  return checked_product(of_layer, static_cast<Bytes>(info.num_layers()), "trace tensors");
+}
+
+}  // namespace
+
+loss::MeasureQueries measured_queries(const LossSetting& loss, const attention::Trace& trace) {
+  const std::vector<std::int64_t> recorded = trace.query_positions(0);
+  if (recorded.empty()) throw InputError(fmt::format("{}: the trace holds no queries", trace.info().origin));
+  loss::MeasureQueries range;
+  switch (loss.measure_queries) {
+    case MeasureQueries::question:
+      range = {trace.info().question_and_answer().first, trace.info().question_and_answer().last};
+      break;
+    case MeasureQueries::answer:
+      range = {trace.info().answer.first, trace.info().answer.last};
+      break;
+    case MeasureQueries::all:
+      range = {recorded.front(), recorded.back()};
+      break;
+    case MeasureQueries::range:
+      range = {loss.first_query, loss.last_query};
+      break;
+  }
+  if (range.first > range.last || range.last < recorded.front() || range.first > recorded.back()) {
+    throw InputError(fmt::format("loss.measure_queries: {}..{} lies outside the queries that {} holds, {}..{}",
+                                 range.first, range.last, trace.info().origin, recorded.front(), recorded.back()));
+  }
+  return range;
+}
+
+TraceInputs::TraceInputs(const TraceSource& source, const LossSetting& loss, std::uint64_t seed)
+    : loss_(loss),
+      trace_(open_trace(source, seed)),
+      num_compressed_(loss.queries == QueryMode::agnostic ? trace_.info().num_context : trace_.info().answer.first),
+      reference_(measured_queries(loss, trace_)) {
+  const Bytes bytes = tensor_bytes(trace_.info(), static_cast<std::int64_t>(trace_.query_positions(0).size()));
+  if (bytes > kMaxTraceBytes) {
+    throw InputError(
+        fmt::format("{}: its tensors need {} in memory, more than the {} allowed; record fewer layers or tokens",
+                    trace_.info().origin, format_bytes(static_cast<double>(bytes)),
+                    format_bytes(static_cast<double>(kMaxTraceBytes))));
+  }
+  for (std::int64_t index = 0; index < trace_.num_layers(); ++index) {
+    layers_.push_back(trace_.load_layer(index));
+    reference_.add_layer(layers_.back());
+  }
+}
+
+std::shared_ptr<const kv::RecordedScores> TraceInputs::scores(const std::string& scorer) const {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const kv::RecordedScores>& known = scores_[scorer];
+  if (known == nullptr) {
+    auto made = std::make_shared<kv::RecordedScores>();
+    made->num_model_layers = trace_.info().num_model_layers;
+    made->layers = trace_.info().layers;
+    made->num_positions = num_compressed_;
+    made->num_kv_heads = trace_.info().num_kv_heads;
+    for (const kv::LayerTensors& layer : layers_) {
+      made->scores.push_back(kv::find_scorer(scorer).score(layer, {num_compressed_, loss_.score_window}));
+    }
+    known = std::move(made);
+  }
+  return known;
+}
+
+}  // namespace kvtide::experiment

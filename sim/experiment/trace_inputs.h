@@ -1,0 +1,51 @@
+#pragma once
+// What the runs of an experiment share of one attention trace: tensors, full-cache attention, importance scores.
+// Each is made once, whichever run asks first, and never changes afterwards.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "attention/trace.h"
+#include "experiment/setting.h"
+#include "kv/compression/compression.h"
+#include "kv/served_cache.h"
+#include "loss/attention_reference.h"
+
+namespace kvtide::experiment {
+
+/// Largest trace held in memory, K, V and queries in float32 over all recorded layers.
+inline constexpr Bytes kMaxTraceBytes = 4 * kGiB;
+
+class TraceInputs {
+ public:
+  /// @throws InputError when the trace is damaged or larger than kMaxTraceBytes
+  TraceInputs(const TraceSource& source, const LossSetting& loss, std::uint64_t seed);
+
+  [[nodiscard]] const attention::TraceInfo& info() const { return trace_.info(); }
+  [[nodiscard]] const std::vector<kv::LayerTensors>& layers() const { return layers_; }
+  [[nodiscard]] const loss::AttentionReference& reference() const { return reference_; }
+  /// Positions that the policy compresses: the context, or everything before the first answer token when queries are
+  /// aware.
+  [[nodiscard]] std::int64_t num_compressed() const { return num_compressed_; }
+
+  /// Scores of every recorded layer. @param scorer  a name of kv::scorers()
+  [[nodiscard]] std::shared_ptr<const kv::RecordedScores> scores(const std::string& scorer) const;
+
+ private:
+  LossSetting loss_;
+  attention::Trace trace_;
+  std::int64_t num_compressed_;
+  std::vector<kv::LayerTensors> layers_;
+  loss::AttentionReference reference_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::shared_ptr<const kv::RecordedScores>> scores_;
+};
+
+/// Queries that measure the loss, as absolute positions. @throws InputError when the range lies outside the recorded
+/// queries
+[[nodiscard]] loss::MeasureQueries measured_queries(const LossSetting& loss, const attention::Trace& trace);
+
+}  // namespace kvtide::experiment

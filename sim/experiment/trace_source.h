@@ -1,0 +1,13 @@
+#pragma once
+// A trace as the experiment names it: a file, or a generator.
+
+#include "attention/trace.h"
+#include "experiment/setting.h"
+
+namespace kvtide::experiment {
+
+/// @param seed  of the synthetic generator; a recorded trace ignores it
+/// @throws InputError
+[[nodiscard]] attention::Trace open_trace(const TraceSource& source, std::uint64_t seed);
+
+}  // namespace kvtide::experiment
