@@ -16,7 +16,7 @@ KINDS = {
 def certainty(row: Any) -> str:
     """Short text for the table: the file's own words where it stores them (`period_certainty`), else from its numbers.
 
-    `grid_locked` in a noise-free replay is a statement about every jump, not a test, so it has no p; "level" rests on the
+    `grid_locked` in a noise-free replay is a statement about the jumps, not a test, so it has no p; "level" rests on the
     rotation test; `likely` (2 to 6 cycles) never counts as proven.
     """
     stored = row.get("period_certainty")
@@ -29,7 +29,7 @@ def certainty(row: Any) -> str:
     cycles = _number(row, "cycles")
     seen = "" if math.isnan(cycles) else f", {cycles:.3g} cycles"
     if kind == "grid_locked":
-        return f"exact: every jump on the grid{seen}"
+        return f"jumps on one grid{seen}"
     if kind == "level":
         return f"level repeats, p = {p:.2g}{seen}" if math.isfinite(p) else f"level repeats{seen}"
     return f"{KINDS.get(kind, kind)}, not proven{f' (p = {p:.2g})' if math.isfinite(p) else ''}{seen}"

@@ -108,11 +108,23 @@ def loss_spectrum(results: Results, run: int, arrays) -> Figure:
     period, power, above = view.peak
     said = (f"Above the 99 % limit, longest of the strong peaks: period {period:.4g} tokens, power {power:.3g}." if above
             else "Nothing reaches the 99 % limit.")
+    if above and not _confirmed(results, run, period, arrays["loss"].sizes.get("position", 1)):
+        said += (" The tests behind the table do not confirm it as the period: a few whole blocks lost side by side make such a "
+                 "peak too.")
     caption = (f"{said} Limits: red noise, lag-1 correlation {view.lag1:.3f} fitted to the medians of the spectrum; 95 % for a period "
                f"fixed beforehand, 99 % for the highest of all. Periods above {view.longest_judged:.4g} tokens are seen fewer than "
                "6 times and are not judged. Score-driven block losses jump on the grid without a level period: "
                "the table's certainty decides, not this curve.")
     return _figure(traces, "period (tokens)", "power (white noise = 1)", caption, x_type="log")
+
+
+def _confirmed(results: Results, run: int, peak: float, positions: int) -> bool:
+    """Whether a peak lies at the period found or at one of its harmonics, within the resolution period^2 / positions."""
+    found = results.summary.at[run, "period"] if "period" in results.summary else np.nan
+    if not found >= 1:
+        return False
+    harmonic = found / max(round(found / peak), 1)
+    return bool(abs(peak - harmonic) <= harmonic**2 / positions)
 
 
 def steps(results: Results, run: int, arrays) -> Figure:

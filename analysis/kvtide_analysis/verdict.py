@@ -62,7 +62,7 @@ def _periods(results: Results, rows: pd.DataFrame, worst_max: float, style: str)
     lossy = rows[rows["loss_worst"] > 0]
     kinds = lossy["period_kind"].where(np.isfinite(lossy["period"]), "none")
     counts = kinds.value_counts()
-    texts = {"grid_locked": "lose exactly on the block grid (every jump of the loss lies on it)",
+    texts = {"grid_locked": "lose on a grid (the jumps of their loss lie on it)",
              "level": "repeat at a fixed period beyond chance", "likely": "probably repeat, seen over too few cycles to prove",
              "none": "show no period"}
     parts = [f"{counts[kind]} {text}" for kind, text in texts.items() if kind in counts]

@@ -55,6 +55,15 @@ def test_spectrum_figure_of_a_long_profile_peaks_at_64(long_run):
     assert curve["x"][int(np.argmax(curve["y"]))] == pytest.approx(64, abs=0.1)
 
 
+@pytest.mark.parametrize(("found", "confirmed"), [(128.0, True), (64.0, False), (100.0, False), (np.nan, False)])
+def test_spectrum_caption_confirms_a_peak_only_at_the_period_found(demo_file, found, confirmed):
+    results = open_results(demo_file)
+    results.summary.loc[2, "period"] = found  # the profile of run 2 has period 128; 128 is no harmonic of 64
+    caption = figures.loss_spectrum(results, 2, results.run(2))["caption"]
+    assert "Above the 99 % limit" in caption
+    assert ("do not confirm" not in caption) == confirmed
+
+
 def test_step_time_figure_spikes_once_a_block(demo_file):
     results = open_results(demo_file)
     run = 2  # evict-75, B 128
