@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The three models of reference_models.h in SimPy, and the comparison of both in one run.
 
-    simpy_reference.py                          prints SimPy's figures as JSON
-    simpy_reference.py --bench build/kvtide-bench   runs the C++ benchmark too and adds the ratios
+    simpy_reference.py                                          prints SimPy's figures as JSON
+    simpy_reference.py --bench build/release/sim/kvtide-bench   runs the C++ benchmark too and adds the ratios
 
 SimPy 4.1.2 comes from PyPI into a virtual environment (--venv, by default build/venv of this source tree) when it is not there.
 Both sides run the same models with the same delays; `check` and `end_ps` must agree to the picosecond (exit 1 if not).
