@@ -79,16 +79,16 @@ TEST(AddressMap, IsOneToOneForAnyChannelCount) {
 }
 
 TEST(AddressMap, PowerOfTwoStridesSpreadOverTheChannels) {
-  // 4,096 accesses over N pseudo channels: no pseudo channel may get twice its share, whatever the stride.
+  // 16,384 accesses over N pseudo channels: no pseudo channel may get twice its share, whatever the stride.
   for (const int num_channels : {16, 80, 96, 160}) {
     const AddressMap map(hbm3_stack(), num_channels, AddressMapping::hash256);
     for (Bytes stride = 256; stride <= (Bytes{1} << 21); stride *= 2) {
       std::vector<int> hits(static_cast<std::size_t>(num_channels) * 2);
-      for (Bytes i = 0; i < 4096; ++i) {
+      for (Bytes i = 0; i < 16384; ++i) {
         const DramLocation at = map.locate(i * stride);
         ++hits[static_cast<std::size_t>(at.pseudo_channel * num_channels + at.channel)];
       }
-      const double share = 4096.0 / static_cast<double>(hits.size());
+      const double share = 16384.0 / static_cast<double>(hits.size());
       EXPECT_LT(*std::max_element(hits.begin(), hits.end()), 2 * share)
           << num_channels << " channels, stride " << stride;
     }
