@@ -111,7 +111,8 @@ double periodicity_index(double eta_squared, std::int64_t num_values, std::int64
   return 1 - (1 - eta_squared) * static_cast<double>(num_values - 1) / static_cast<double>(num_values - bins);
 }
 
-double rotation_p(std::span<const double> values, std::int64_t period, std::int64_t rotations, std::uint64_t seed) {
+double rotation_p(std::span<const double> values, std::int64_t first, std::int64_t period, std::int64_t rotations,
+                  std::uint64_t seed) {
   const std::int64_t rows = static_cast<std::int64_t>(values.size()) / std::max<std::int64_t>(1, period);
   if (rows < 2 || period < 2) return 1;
   const std::int64_t bins = test_bins(period);
@@ -151,7 +152,8 @@ double rotation_p(std::span<const double> values, std::int64_t period, std::int6
     return result;
   };
 
-  const double observed = sharpness([] { return 0; });
+  const std::int64_t aligned = (period - first % period) % period;
+  const double observed = sharpness([aligned] { return aligned; });
   RandomStream random(seed, "loss.rotation");
   std::int64_t as_sharp = 0;
   double sum = 0;
@@ -173,12 +175,14 @@ double rotation_p(std::span<const double> values, std::int64_t period, std::int6
   return std::min(counted, boost::math::cdf(boost::math::complement(law, observed)));
 }
 
-LevelStatistics level_statistics(std::span<const double> profile, std::int64_t period, std::uint64_t seed) {
+LevelStatistics level_statistics(std::span<const double> profile, std::int64_t period, std::uint64_t seed,
+                                 std::int64_t grid_offset) {
   LevelStatistics result;
   const auto n = static_cast<std::int64_t>(profile.size());
   if (period < 2 || n < 2 * period) return result;
   const Detrended clean = detrend(profile, period);
-  const double eta = eta_squared(clean.values, clean.first, period);
+  const std::int64_t first = clean.first + (grid_offset % period + period) % period;
+  const double eta = eta_squared(clean.values, first, period);
   result.index = periodicity_index(eta, static_cast<std::int64_t>(clean.values.size()), period);
   if (eta <= 0) return result;
   std::vector<double> others;
@@ -186,7 +190,7 @@ LevelStatistics level_statistics(std::span<const double> profile, std::int64_t p
   const double usual = median(std::move(others));
   result.ratio = usual > eta / kMaxRatio ? eta / usual : kMaxRatio;
   result.rotations = kRotations;
-  result.p = rotation_p(clean.values, period, kRotations, seed);
+  result.p = rotation_p(clean.values, first, period, kRotations, seed);
   return result;
 }
 

@@ -41,14 +41,16 @@ struct LevelStatistics {
 inline constexpr double kMaxRatio = 1e6;
 
 /// All three figures at one period. Needs at least two periods in the profile, else index 0, ratio 0, p 1.
-/// @param seed  of the rotations
-[[nodiscard]] LevelStatistics level_statistics(std::span<const double> profile, std::int64_t period,
-                                               std::uint64_t seed);
+/// @param seed         of the rotations
+/// @param grid_offset  phase of profile[0]; bins begin at phase 0, which is sharpest when that is a block boundary
+[[nodiscard]] LevelStatistics level_statistics(std::span<const double> profile, std::int64_t period, std::uint64_t seed,
+                                               std::int64_t grid_offset = 0);
 
 /// Rotation test: each period-long row is turned by an independent random amount; how often is the fold as sharp?
 /// @param rotations  >= 99
-[[nodiscard]] double rotation_p(std::span<const double> values, std::int64_t period, std::int64_t rotations,
-                                std::uint64_t seed);
+/// @param first      phase of values[0]
+[[nodiscard]] double rotation_p(std::span<const double> values, std::int64_t first, std::int64_t period,
+                                std::int64_t rotations, std::uint64_t seed);
 
 /// The period that folds best among 2..max_period, or one of its integer parts that folds nearly as well.
 struct BlindLevel {

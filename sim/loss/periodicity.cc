@@ -48,6 +48,7 @@ double offset_of_boundary(double boundary, double period) {
 /// Everything the rules look at.
 struct Evidence {
   std::span<const double> open;  ///< loss on the longest unprotected stretch
+  std::int64_t open_begin = 0;   ///< position of open[0]
   std::vector<std::vector<double>> own_profile;
   const std::vector<std::vector<double>>* profiles = nullptr;
   std::vector<std::int64_t> jumps;
@@ -75,6 +76,12 @@ void set_edges(const EdgeIndex& edges, PeriodVerdict& verdict) {
   verdict.edge_p = edges.p;
 }
 
+/// Level statistics with bins that begin at the block boundaries found.
+LevelStatistics level_on_grid(const Evidence& evidence, const PeriodQuestion& question, const PeriodVerdict& verdict) {
+  return level_statistics(evidence.open, static_cast<std::int64_t>(verdict.period), question.seed,
+                          static_cast<std::int64_t>(verdict.grid_offset) + evidence.open_begin);
+}
+
 /// Every jump of a noise-free profile on one grid.
 bool exact_rule(const Evidence& evidence, const PeriodQuestion& question, PeriodVerdict& verdict) {
   if (question.head_mass_loss == nullptr) return false;
@@ -85,7 +92,7 @@ bool exact_rule(const Evidence& evidence, const PeriodQuestion& question, Period
   verdict.grid_offset = offset_of_boundary(static_cast<double>(grid.boundary), verdict.period);
   verdict.jumps_on_grid = 1;
   verdict.chance = grid.chance;
-  set_level(level_statistics(evidence.open, grid.period, question.seed), verdict);
+  set_level(level_on_grid(evidence, question, verdict), verdict);
   set_edges(edge_index(evidence.squared, grid.period), verdict);
   verdict.certainty = fmt::format("all {} jumps on one grid of {} (chance {:.1e}{})", grid.edges, grid.period,
                                   grid.chance, proven ? "" : "; too few jumps to be sure");
@@ -108,7 +115,7 @@ bool edge_rule(const Evidence& evidence, const PeriodQuestion& question, PeriodV
   if (!evidence.jumps.empty()) {
     verdict.jumps_on_grid = static_cast<double>(on_grid) / static_cast<double>(evidence.jumps.size());
   }
-  set_level(level_statistics(evidence.open, edges.period, question.seed), verdict);
+  set_level(level_on_grid(evidence, question, verdict), verdict);
   verdict.certainty =
       fmt::format("jumps crowd on a grid of {}: edge index {:.2f}, p {:.1e}", edges.period, edges.index, edges.p);
   return true;
@@ -171,6 +178,7 @@ PeriodVerdict find_period(const PeriodQuestion& question) {
   const auto [begin, end] = open_stretch(question);
   Evidence evidence;
   evidence.open = question.loss.subspan(begin, end - begin);
+  evidence.open_begin = static_cast<std::int64_t>(begin);
   if (question.head_mass_loss != nullptr) {
     evidence.profiles = question.head_mass_loss;
     evidence.jumps = jump_positions(*evidence.profiles);

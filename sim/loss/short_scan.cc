@@ -11,6 +11,8 @@ namespace kvtide::loss {
 namespace {
 
 constexpr std::int64_t kSurrogates = 499;
+/// So many better surrogates settle that there is nothing (sequential test, Besag and Clifford, Biometrika 1991).
+constexpr std::int64_t kEnough = 10;
 /// FFT work of one search: longer profiles are thinned to this many positions before.
 constexpr std::size_t kMaxValues = 1 << 15;
 
@@ -98,9 +100,12 @@ ShortScan search_short_scan(std::span<const double> profile, std::int64_t min_pe
       value = rho * value + innovations[random.below(innovations.size())];
     }
     const Best chance = best_lag(without_line(surrogate), min_period, max_period, fft);
-    if (chance.agreement >= observed.agreement) ++as_good;
+    ++result.surrogates;
+    if (chance.agreement >= observed.agreement && ++as_good == kEnough) {
+      result.p = static_cast<double>(as_good) / static_cast<double>(result.surrogates);
+      return result;
+    }
   }
-  result.surrogates = kSurrogates;
   result.p = static_cast<double>(as_good + 1) / static_cast<double>(kSurrogates + 1);
   return result;
 }

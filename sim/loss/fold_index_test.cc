@@ -1,0 +1,113 @@
+#include "loss/fold_index.h"
+
+#include <cmath>
+
+#include "base/random.h"
+#include "loss/phase_profile.h"
+
+namespace kvtide::loss {
+namespace {
+
+std::vector<double> square_wave(std::int64_t positions, std::int64_t half_period, std::int64_t offset = 0) {
+  std::vector<double> wave;
+  for (std::int64_t j = 0; j < positions; ++j) wave.push_back((j + offset) / half_period % 2 == 0 ? 0 : 1);
+  return wave;
+}
+
+std::vector<double> white(std::int64_t positions, std::uint64_t seed) {
+  RandomStream random(seed, "test.white");
+  std::vector<double> noise;
+  for (std::int64_t j = 0; j < positions; ++j) noise.push_back(random.normal());
+  return noise;
+}
+
+TEST(Detrend, LeavesAPeriodAndTakesALine) {
+  std::vector<double> profile = square_wave(64, 4);
+  for (std::size_t j = 0; j < profile.size(); ++j) profile[j] += 3 * static_cast<double>(j);
+  for (const std::int64_t period : {8, 16}) {
+    const Detrended clean = detrend(profile, period);
+    ASSERT_EQ(clean.first, period / 2);
+    ASSERT_EQ(static_cast<std::int64_t>(clean.values.size()), 64 - period);
+    for (std::size_t i = 0; i < clean.values.size(); ++i) {
+      const double wave = (i + static_cast<std::size_t>(clean.first)) / 4 % 2 == 0 ? -0.5 : 0.5;
+      ASSERT_NEAR(clean.values[i], wave, 1e-12);
+    }
+  }
+}
+
+TEST(Detrend, WindowLongerThanTheProfileLeavesNothing) {
+  EXPECT_TRUE(detrend(std::vector<double>(8, 1.0), 8).values.empty());
+  EXPECT_EQ(detrend(std::vector<double>(9, 1.0), 8).values.size(), 1U);
+}
+
+// T1: the square wave of alternate blocks has period 2B, and none of B.
+TEST(PeriodicityIndex, SquareWaveRepeatsAfterTwoBlocksNotOne) {
+  const std::vector<double> wave = square_wave(64 * 16, 32);
+  EXPECT_NEAR(level_statistics(wave, 64, 1).index, 1, 1e-12);
+  EXPECT_NEAR(level_statistics(wave, 32, 1).index, 0, 0.02);
+}
+
+// T19: nothing varies, so the index is 0 by definition.
+TEST(PeriodicityIndex, ConstantProfileHasNone) {
+  for (const double level : {0.0, 0.3, 1.0}) {
+    const LevelStatistics none = level_statistics(std::vector<double>(512, level), 16, 1);
+    EXPECT_EQ(none.index, 0);
+    EXPECT_EQ(none.ratio, 0);
+    EXPECT_EQ(none.p, 1);
+  }
+}
+
+// T10: the mean over all 2B offsets is one half everywhere: no index, though each run has 1.
+TEST(PeriodicityIndex, MeanOverAllOffsetsIsFlat) {
+  std::vector<double> mean(512, 0.0);
+  for (std::int64_t offset = 0; offset < 64; ++offset) {
+    const std::vector<double> wave = square_wave(512, 32, offset);
+    EXPECT_NEAR(level_statistics(wave, 64, 1, offset).index, 1, 1e-12);
+    for (std::size_t j = 0; j < mean.size(); ++j) mean[j] += wave[j] / 64;
+  }
+  for (const double value : mean) ASSERT_NEAR(value, 0.5, 1e-12);
+  EXPECT_EQ(level_statistics(mean, 64, 1).index, 0);
+}
+
+// 1 - (1 - eta)(N - 1)/(N - bins): white noise has eta = (bins - 1)/(N - 1) on average, which gives exactly 0.
+TEST(PeriodicityIndex, MeanOnWhiteNoiseIsZero) {
+  EXPECT_NEAR(periodicity_index(7.0 / 999, 1000, 64), 0, 1e-15);
+  EXPECT_NEAR(periodicity_index(1, 1000, 64), 1, 1e-15);
+  double sum = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) sum += level_statistics(white(512, seed), 32, seed).index;
+  // One index has a standard deviation of about sqrt(2 * 7) / 512 = 0.0073; the mean of 200 one of 0.0005.
+  EXPECT_NEAR(sum / 200, 0, 0.003);
+}
+
+TEST(RotationP, IsUniformOnWhiteNoise) {
+  std::int64_t below_tenth = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed)
+    below_tenth += rotation_p(white(512, seed), 0, 32, 199, seed) <= 0.1 ? 1 : 0;
+  // 400 at 0.1: 40 expected, standard deviation 6.
+  EXPECT_GE(below_tenth, 20);
+  EXPECT_LE(below_tenth, 60);
+}
+
+TEST(RotationP, IsTinyForARepetition) {
+  EXPECT_LT(rotation_p(square_wave(1024, 32), 0, 64, 999, 1), 1e-3);
+  EXPECT_EQ(rotation_p(square_wave(60, 32), 0, 64, 999, 1), 1);  // fewer than two rows
+}
+
+TEST(SearchLevel, FindsTheShortestPeriodOfASpikeComb) {
+  // Spikes of 7 in 64, as block eviction leaves where edges cut a fact.
+  std::vector<double> comb = white(2048, 5);
+  for (std::size_t j = 0; j < comb.size(); ++j) comb[j] = 0.05 * comb[j] + (j % 64 < 7 ? 1 : 0);
+  const BlindLevel search = search_level(comb, 2048 / 6);
+  EXPECT_EQ(search.period, 64);
+  // Periods 2..45 count one by one, longer ones by frequency: sqrt(2048) + 2048 (1/sqrt(2048) - 1/341) = 84.5.
+  EXPECT_NEAR(search.independent_periods, 84.5, 0.1);
+}
+
+TEST(CorrectForSearch, IsTheChanceOfTheBestOfMany) {
+  EXPECT_NEAR(correct_for_search(0.01, 2), 1 - 0.99 * 0.99, 1e-15);
+  EXPECT_EQ(correct_for_search(1, 100), 1);
+  EXPECT_NEAR(correct_for_search(1e-20, 100), 1e-18, 1e-24);
+}
+
+}  // namespace
+}  // namespace kvtide::loss
