@@ -90,7 +90,7 @@ void expect_model_outputs(const Trace& trace, const std::string& path, std::int6
   testing::Test::RecordProperty("mean_error" + group.substr(1), fmt::format("{}", sum / 288));
   testing::Test::RecordProperty("worst_error" + group.substr(1), fmt::format("{}", worst));
   const std::vector<double> decoded =
-      output_errors(trace, layer_index,
+      output_errors(layer,
                     stored(path, trace.info().format == "kvtide-trace-1" ? group + "/attn_out_decode"
                                                                          : "/decode" + group + "/attn_out"),
                     2048, 2051);
