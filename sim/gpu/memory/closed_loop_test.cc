@@ -170,13 +170,14 @@ TEST(ClosedLoop, ShiftByAWholeMappingPeriodChangesNothing) {
   }
 }
 
-TEST(ClosedLoop, EveryRequestIsServedOnceAndReopensAreActivates) {
+TEST(ClosedLoop, EveryRequestIsServedOnceAndEveryMissIsAnActivate) {
   for (const std::int64_t num_channels : {1, 5, 16}) {
     const Outcome outcome = run({.pattern = "random64_w5", .num_requests = 20000, .num_channels = num_channels});
     EXPECT_EQ(outcome.counters.reads + outcome.counters.writes, 20000);
     EXPECT_GT(outcome.counters.writes, 700);  // 5 % of 10,000 chunks of two: 1,000, sigma 44
     EXPECT_LT(outcome.counters.writes, 1300);
-    EXPECT_LE(outcome.counters.row_hits + outcome.counters.activates, 20000 + outcome.counters.activates);
+    // Who found its row closed opened it; rarely somebody else's request for the same row did.
+    EXPECT_NEAR(20000 - outcome.counters.row_hits, outcome.counters.activates, 200);
     EXPECT_LE(outcome.peak_fraction, 1.0);
   }
 }

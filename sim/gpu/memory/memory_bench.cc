@@ -30,8 +30,9 @@ void detailed_requests(benchmark::State& state, const char* name, const char* pa
   state.SetItemsProcessed(state.iterations() * kRequests);
 }
 
-#define KVTIDE_MEMORY_BENCH(standard, pattern)                                                              \
-  BENCHMARK_CAPTURE(detailed_requests, Memory / standard / pattern, #standard, #pattern, std::int64_t{128}) \
+#define KVTIDE_MEMORY_BENCH(standard, pattern)                                                       \
+  BENCHMARK_CAPTURE(detailed_requests, standard##_##pattern, #standard, #pattern, std::int64_t{128}) \
+      ->Name("Memory/" #standard "/" #pattern)                                                       \
       ->Unit(benchmark::kMillisecond)
 
 KVTIDE_MEMORY_BENCH(hbm2, seq);
@@ -58,15 +59,18 @@ void tier(benchmark::State& state, Fidelity fidelity) {
     benchmark::DoNotOptimize(make_memory_model(h100, fidelity)->measure({.chunk_bytes = 4096, .num_streams = 512}));
   }
 }
-BENCHMARK_CAPTURE(tier, Memory / tier / roofline, Fidelity::roofline);
-BENCHMARK_CAPTURE(tier, Memory / tier / sampled_new_signature, Fidelity::sampled)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(tier, Memory / tier / detailed, Fidelity::detailed)->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK_CAPTURE(tier, roofline, Fidelity::roofline)->Name("Memory/tier/roofline");
+BENCHMARK_CAPTURE(tier, sampled, Fidelity::sampled)->Name("Memory/tier/sampled_new")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(tier, detailed, Fidelity::detailed)
+    ->Name("Memory/tier/detailed")
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
 
 void memoised(benchmark::State& state) {
   const auto memory = make_memory_model({load_memory_standard("hbm3"), 80, 5.24e9}, Fidelity::sampled);
   for (auto _ : state) benchmark::DoNotOptimize(memory->measure({.chunk_bytes = 4096, .num_streams = 512}));
 }
-BENCHMARK(memoised)->Name("Memory/tier/sampled_known_signature");
+BENCHMARK(memoised)->Name("Memory/tier/sampled_known");
 
 }  // namespace
 }  // namespace kvtide::gpu
