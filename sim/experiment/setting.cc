@@ -37,8 +37,8 @@ struct StageText {
     return fmt::format("{{low_rank: {{rank: {}, scope: block}}}}", stage.rank);
   }
   std::string operator()(const kv::Quantize& stage) const {
-    return fmt::format("{{quantize: {{format: int{}, group: {}, k_axis: {}, v_axis: {}, residual: {}}}}}", stage.bits,
-                       stage.group, axis_text(stage.k_axis), axis_text(stage.v_axis), stage.residual);
+    return fmt::format("{{quantize: {{format: int{}, group: {}, k_axis: {}, v_axis: {}, symmetric: {}, residual: {}}}}}", stage.bits,
+                       stage.group, axis_text(stage.k_axis), axis_text(stage.v_axis), stage.is_symmetric, stage.residual);
   }
 };
 

@@ -85,6 +85,7 @@ kv::Quantize read_quantize(const Value& value) {
   stage.group = value.integer("group", {.fallback = 32, .min = 1, .max = 65536});
   stage.k_axis = read_axis(value.at("k_axis"), "channel");
   stage.v_axis = read_axis(value.at("v_axis"), "token");
+  stage.is_symmetric = value.boolean("symmetric", false);
   stage.residual = value.integer("residual", {.fallback = 0, .min = 0, .max = 1 << 20});
   return stage;
 }

@@ -45,11 +45,12 @@ struct LowRank {
 };
 struct Quantize {
   std::int32_t bits = 4;    ///< 8, 4 or 2
-  std::int64_t group = 32;  ///< elements that share a 16-bit scale and a 16-bit zero point
+  std::int64_t group = 32;  ///< elements that share a 16-bit scale and, unless symmetric, a 16-bit zero point
   GroupAxis k_axis = GroupAxis::channel;
   GroupAxis v_axis = GroupAxis::token;
-  std::int64_t residual =
-      0;  ///< newest positions left in fp16: keys n mod residual (flushed together), values the last `residual`
+  bool is_symmetric = false;  ///< codes around zero, no zero point stored
+  /// Newest positions left in fp16: keys n mod residual (flushed together), values the last `residual`.
+  std::int64_t residual = 0;
   bool operator==(const Quantize&) const = default;
 };
 using Stage = std::variant<Evict, Pool, LowRank, Quantize>;

@@ -10,16 +10,24 @@ float to_half(float x) {
   return static_cast<float>(static_cast<Eigen::half>(x));
 }
 
+constexpr Bytes kFp16Bytes = 2;
+
+Bytes metadata_of_group(bool is_symmetric) {
+  return is_symmetric ? kFp16Bytes : 2 * kFp16Bytes;
+}
+
 template <typename Group>
-void encode_and_decode(Group&& group, std::int32_t bits) {
-  const float levels = static_cast<float>((1 << bits) - 1);
-  const float zero = to_half(group.minCoeff());
-  const float scale = to_half((group.maxCoeff() - zero) / levels);
+void encode_and_decode(Group&& group, const Quantize& stage) {
+  const float largest_code = static_cast<float>((1 << (stage.is_symmetric ? stage.bits - 1 : stage.bits)) - 1);
+  const float smallest_code = stage.is_symmetric ? -largest_code : 0.0F;
+  const float zero = stage.is_symmetric ? 0.0F : to_half(group.minCoeff());
+  const float range = stage.is_symmetric ? group.cwiseAbs().maxCoeff() : group.maxCoeff() - zero;
+  const float scale = to_half(range / largest_code);
   if (scale == 0) {
     group.setConstant(zero);
     return;
   }
-  group = ((group.array() - zero) / scale).round().max(0.0F).min(levels).matrix() * scale;
+  group = ((group.array() - zero) / scale).round().max(smallest_code).min(largest_code).matrix() * scale;
   group.array() += zero;
 }
 
@@ -45,8 +53,8 @@ void quantize_tensor(const Quantize& stage, const WorkingBlock& block, const Hea
     if (tensors != nullptr) tensor->values = entry_rows(block, *tensors, is_key);
   }
   const GroupAxis axis = is_key ? stage.k_axis : stage.v_axis;
-  if (tensor->values.size() > 0) quantize_rows(tensor->values, num_encoded, stage.bits, stage.group, axis);
-  tensor->metadata += group_metadata_bytes(num_encoded, tensor->form.columns, stage.group, axis);
+  if (tensor->values.size() > 0) quantize_rows(tensor->values, num_encoded, stage, axis);
+  tensor->metadata += group_metadata_bytes(num_encoded, tensor->form.columns, stage, axis);
   tensor->num_encoded = num_encoded;
   tensor->form.bits = stage.bits;
   if (tensor->form.kind == StoredForm::Kind::fp16) tensor->form.kind = StoredForm::Kind::integer;
@@ -54,28 +62,31 @@ void quantize_tensor(const Quantize& stage, const WorkingBlock& block, const Hea
 
 }  // namespace
 
-Bytes group_metadata_bytes(std::int64_t num_rows, std::int64_t columns, std::int64_t group, GroupAxis axis) {
-  const std::int64_t num_groups =
-      axis == GroupAxis::channel ? ceil_div(num_rows, group) * columns : num_rows * ceil_div(columns, group);
-  return static_cast<Bytes>(num_groups) * 4;
+Bytes group_metadata_bytes(std::int64_t num_rows, std::int64_t columns, const Quantize& stage, GroupAxis axis) {
+  const std::int64_t num_groups = axis == GroupAxis::channel ? ceil_div(num_rows, stage.group) * columns
+                                                             : num_rows * ceil_div(columns, stage.group);
+  return static_cast<Bytes>(num_groups) * metadata_of_group(stage.is_symmetric);
 }
 
-Bytes quantize_rows(RowMatrix& values, std::int64_t num_rows, std::int32_t bits, std::int64_t group, GroupAxis axis) {
+double effective_bits(std::int32_t bits, std::int64_t group, bool is_symmetric) {
+  return bits + 8.0 * static_cast<double>(metadata_of_group(is_symmetric)) / static_cast<double>(group);
+}
+
+void quantize_rows(RowMatrix& values, std::int64_t num_rows, const Quantize& stage, GroupAxis axis) {
   if (axis == GroupAxis::channel) {
-    for (std::int64_t row = 0; row < num_rows; row += group) {
-      const std::int64_t rows = std::min(group, num_rows - row);
+    for (std::int64_t row = 0; row < num_rows; row += stage.group) {
+      const std::int64_t rows = std::min(stage.group, num_rows - row);
       for (std::int64_t column = 0; column < values.cols(); ++column) {
-        encode_and_decode(values.col(column).segment(row, rows), bits);
+        encode_and_decode(values.col(column).segment(row, rows), stage);
       }
     }
   } else {
     for (std::int64_t row = 0; row < num_rows; ++row) {
-      for (std::int64_t column = 0; column < values.cols(); column += group) {
-        encode_and_decode(values.row(row).segment(column, std::min(group, values.cols() - column)), bits);
+      for (std::int64_t column = 0; column < values.cols(); column += stage.group) {
+        encode_and_decode(values.row(row).segment(column, std::min(stage.group, values.cols() - column)), stage);
       }
     }
   }
-  return group_metadata_bytes(num_rows, values.cols(), group, axis);
 }
 
 void apply(const Quantize& stage, WorkingLayer& layer) {

@@ -1,6 +1,6 @@
 #include "kv/compression/low_rank.h"
 
-#include <Eigen/SVD>
+#include <Eigen/Eigenvalues>
 
 namespace kvtide::kv {
 namespace {
@@ -13,9 +13,12 @@ StoredTensor factorise(const LowRank& stage, const WorkingBlock& block, const He
   stored.num_encoded = block.num_entries();
   if (tensors != nullptr) {
     const RowMatrix rows = entry_rows(block, *tensors, is_key);
-    const Eigen::BDCSVD<Eigen::MatrixXf> svd(rows, Eigen::ComputeThinU | Eigen::ComputeThinV);
-    stored.values = svd.matrixU().leftCols(stage.rank) * svd.singularValues().head(stage.rank).asDiagonal();
-    stored.basis = svd.matrixV().leftCols(stage.rank).transpose();
+    // Right singular vectors of the block: eigenvectors of its Gram matrix, in float64 because that squares the condition.
+    const Eigen::MatrixXd gram = rows.transpose().cast<double>() * rows.cast<double>();
+    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(gram);
+    const Eigen::MatrixXd basis = eigen.eigenvectors().rightCols(stage.rank).rowwise().reverse();
+    stored.values = (rows.cast<double>() * basis).cast<float>();
+    stored.basis = basis.transpose().cast<float>();
     round_to_half(stored.values);
     round_to_half(stored.basis);
   }
