@@ -89,10 +89,13 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
   errors.add(document.errors());
   const std::uint64_t total = document.errors().empty() ? num_runs(axes) : 1;
   NameResolver resolver(base_folder);
+  // Copied once per run: without the sweep, whose lists may be longer than everything else.
+  Document without_sweep = document.clone();
+  without_sweep.set("sweep", "null");
   std::set<std::string> warnings;
   std::string keys;
   for (std::uint64_t index = 0; index < total && !errors.is_long(); ++index) {
-    Document copy = document.clone();
+    Document copy = without_sweep.clone();
     Run run;
     run.index = static_cast<std::int64_t>(index);
     run.axis_values.resize(axes.size());

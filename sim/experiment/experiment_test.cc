@@ -92,8 +92,10 @@ seed: 9
   ASSERT_EQ(setting.compression.stages.size(), 2u);
   EXPECT_EQ(std::get<kv::Evict>(setting.compression.stages[0]),
             (kv::Evict{"attention_sum", kv::Granularity::token, 250000, kv::HeadScope::shared}));
-  EXPECT_EQ(std::get<kv::Quantize>(setting.compression.stages[1]),
-            (kv::Quantize{8, 64, kv::GroupAxis::token, kv::GroupAxis::channel, 96}));
+  EXPECT_EQ(
+      std::get<kv::Quantize>(setting.compression.stages[1]),
+      (kv::Quantize{
+          .bits = 8, .group = 64, .k_axis = kv::GroupAxis::token, .v_axis = kv::GroupAxis::channel, .residual = 96}));
   EXPECT_EQ(setting.loss.measure_queries, MeasureQueries::range);
   EXPECT_EQ(setting.loss.last_query, 120);
   EXPECT_EQ(setting.loss.metric, LossMetric::output_loss);
@@ -194,7 +196,7 @@ TEST_F(ExperimentFile, StagesAreMappingsWithOneKnownKey) {
   EXPECT_EQ(error_of("compression: {stages: [{evict: }]}"), "");  // all defaults
 }
 
-// 96 is not a multiple of the group 64 along the tokens of a block.
+// A block of 128 rows of 128 channels has at most rank 128.
 TEST_F(ExperimentFile, ContradictoryStagesAreErrorsAtTheirPlace) {
   EXPECT_THAT(error_of("compression: {stages: [{low_rank: {rank: 4096}}]}"), HasSubstr("compression.stages: "));
 }
