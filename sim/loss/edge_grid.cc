@@ -12,6 +12,11 @@
 namespace kvtide::loss {
 namespace {
 
+/// M of an evicted key is 1 by definition; of a held key it is less, however little attention it gets back.
+bool is_wholly_lost(double relative_loss) {
+  return relative_loss >= 1 - 1e-12;
+}
+
 /// Probability that the greatest common divisor of n random integers is at least `period`:
 /// sum over g >= period of g^-n / zeta(n) (Nymann, J. Number Theory 1972). 1 for n < 2.
 double chance_of_any_grid(std::int64_t period, std::int64_t differences) {
@@ -32,7 +37,7 @@ std::vector<std::int64_t> jump_positions(const std::vector<std::vector<double>>&
   for (const auto& profile : profiles) {
     jumps.resize(std::max(jumps.size(), profile.size()), 0);
     for (std::size_t j = 1; j < profile.size(); ++j) {
-      if (std::abs(profile[j] - profile[j - 1]) > 0.5) jumps[j] = 1;
+      if (is_wholly_lost(profile[j]) != is_wholly_lost(profile[j - 1])) jumps[j] = 1;
     }
   }
   std::vector<std::int64_t> positions;
@@ -90,6 +95,11 @@ EdgeIndex edge_index(std::span<const double> squared_jumps, std::int64_t period)
   result.index = std::min(1.0, std::hypot(real, imaginary) / sum);
   const double turns = std::atan2(imaginary, real) / (2 * std::numbers::pi);
   result.boundary = (turns < -1e-12 ? turns + 1 : std::max(0.0, turns)) * static_cast<double>(period);
+  const auto boundary = static_cast<std::int64_t>(std::llround(result.boundary));
+  const std::int64_t reach = period > 3 ? 1 : 0;
+  for (std::int64_t step = -reach; step <= reach; ++step) {
+    result.share += folded[static_cast<std::size_t>((boundary + step + period) % period)] / sum;
+  }
   result.effective = sum * sum / squares;
   result.p = std::exp(-result.effective * result.index * result.index);
   return result;

@@ -11,8 +11,10 @@
 
 namespace kvtide::loss {
 
-/// Positions j at which some profile has |M_j - M_(j-1)| > 1/2, ascending, each once.
-/// @param profiles  [profile][position]
+/// Positions j at which some profile goes from wholly lost (M = 1, an evicted key) to not wholly lost or back, ascending,
+/// each once. What a codec or a pool does to keys that are still held makes no jump: an M of 0.9 is not 1, so that the
+/// grid of an eviction is read through any quantization stacked on it.
+/// @param profiles  [profile][position] relative losses in [0, 1]
 [[nodiscard]] std::vector<std::int64_t> jump_positions(const std::vector<std::vector<double>>& profiles);
 
 /// The coarsest grid that holds every jump. For noise-free profiles this is exact: no test, no tolerance.
@@ -32,6 +34,7 @@ struct EdgeIndex {
   double boundary = 0;   ///< the argument, in positions 0..period
   double effective = 0;  ///< (sum D)^2 / sum D^2: how many jumps carry the sum
   double p = 1;          ///< Rayleigh: exp(-effective * index^2)
+  double share = 0;      ///< of sum D_j within one position of the boundary: a grid is sharp, a slow wave is not
 };
 
 /// D_j = (l_j - l_(j-1))^2 summed over profiles; D_0 = 0.

@@ -21,8 +21,9 @@ std::vector<double> block_mask(std::int64_t positions, std::int64_t block_size, 
   return mask;
 }
 
-TEST(JumpPositions, CountsOnlyJumpsAboveOneHalfAndEachPlaceOnce) {
-  EXPECT_EQ(jump_positions({{0, 0.5, 1.01, 0}, {0, 0, 1, 1}}), (std::vector<std::int64_t>{2, 3}));
+TEST(JumpPositions, AreWhereKeysBecomeWhollyLostAndEachPlaceCountsOnce) {
+  EXPECT_EQ(jump_positions({{0, 0.9, 0.1, 1, 1}, {0.2, 1, 1, 0, 0}}), (std::vector<std::int64_t>{1, 3}));
+  EXPECT_TRUE(jump_positions({{0, 0.999, 0, 0.999}}).empty());
 }
 
 TEST(JumpGrid, IsTheGreatestCommonDivisorOfTheDifferences) {
@@ -47,6 +48,7 @@ TEST(EdgeIndex, RandomBlocksConcentrateOnTheirGridAndItsDivisors) {
   const std::vector<double> jumps = squared_jumps({block_mask(4096, 64, 17, 1)});
   EXPECT_NEAR(edge_index(jumps, 64).index, 1, 1e-12);
   EXPECT_NEAR(edge_index(jumps, 64).boundary, 17, 1e-9);
+  EXPECT_NEAR(edge_index(jumps, 64).share, 1, 1e-12);
   EXPECT_NEAR(edge_index(jumps, 32).index, 1, 1e-12);
   // About 32 jumps of equal size: without a grid the index is about 1/sqrt(32) = 0.18.
   EXPECT_LT(edge_index(jumps, 128).index, 0.45);

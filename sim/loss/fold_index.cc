@@ -187,8 +187,10 @@ LevelStatistics level_statistics(std::span<const double> profile, std::int64_t p
   if (eta <= 0) return result;
   std::vector<double> others;
   for (const std::int64_t q : neighbours(period, n)) others.push_back(detrended_eta_squared(profile, q));
-  const double usual = median(std::move(others));
-  result.ratio = usual > eta / kMaxRatio ? eta / usual : kMaxRatio;
+  if (!others.empty()) {
+    const double usual = median(std::move(others));
+    result.ratio = usual > eta / kMaxRatio ? eta / usual : kMaxRatio;
+  }
   result.rotations = kRotations;
   result.p = rotation_p(clean.values, first, period, kRotations, seed);
   return result;

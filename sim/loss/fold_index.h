@@ -34,7 +34,7 @@ struct Detrended {
 
 struct LevelStatistics {
   double index = 0;  ///< PI
-  double ratio = 0;  ///< eta^2 over its median across neighbouring periods; at most kMaxRatio
+  double ratio = 0;  ///< eta^2 over its median across neighbouring periods; at most kMaxRatio; 0 without any
   double p = 1;      ///< rotation p; the gamma tail fitted to the rotations below their resolution
   std::int64_t rotations = 0;
 };

@@ -25,7 +25,9 @@ constexpr double kLevelP = 0.005;
 /// Gates of the edge index: its 99th percentile without a grid is 0.19 for clustered token eviction, measured.
 constexpr double kEdgeIndex = 0.25;
 constexpr double kEdgeP = 0.001;
-constexpr double kShortP = 0.01;
+constexpr double kEdgeShare = 0.2;
+constexpr double kShortP = 0.005;
+constexpr double kShortAgreement = 0.5;
 
 /// The longest stretch of unprotected positions [begin, end).
 std::pair<std::size_t, std::size_t> open_stretch(const PeriodQuestion& question) {
@@ -101,20 +103,17 @@ bool exact_rule(const Evidence& evidence, const PeriodQuestion& question, Period
 
 /// Jumps of a noisy mask that crowd on a grid.
 bool edge_rule(const Evidence& evidence, const PeriodQuestion& question, PeriodVerdict& verdict) {
-  const std::int64_t longest = std::min(question.max_period, static_cast<std::int64_t>(evidence.squared.size()) / 2);
+  const auto longest =
+      std::min(question.max_period, static_cast<std::int64_t>(static_cast<double>(evidence.open.size()) / kMinCycles));
   const EdgeIndex edges = search_edge_index(evidence.squared, longest);
   set_edges(edges, verdict);
-  if (!is_mask_like(*evidence.profiles) || edges.period == 0) return false;
-  if (edges.index < kEdgeIndex || edges.p > kEdgeP) return false;
+  // A replay without noise was judged by its jumps; what is left of it is no mask.
+  if (question.head_mass_loss != nullptr || edges.period == 0 || !is_mask_like(*evidence.profiles)) return false;
+  if (edges.index < kEdgeIndex || edges.p > kEdgeP || edges.share < kEdgeShare) return false;
   set_period(evidence, question, PeriodKind::grid_locked, edges.period, verdict);
   verdict.grid_offset = offset_of_boundary(std::round(edges.boundary), verdict.period);
   verdict.chance = edges.p;
-  const auto boundary = static_cast<std::int64_t>(std::llround(edges.boundary)) % edges.period;
-  const auto on_grid = std::count_if(evidence.jumps.begin(), evidence.jumps.end(),
-                                     [&](std::int64_t jump) { return jump % edges.period == boundary; });
-  if (!evidence.jumps.empty()) {
-    verdict.jumps_on_grid = static_cast<double>(on_grid) / static_cast<double>(evidence.jumps.size());
-  }
+  verdict.jumps_on_grid = edges.share;
   set_level(level_on_grid(evidence, question, verdict), verdict);
   verdict.certainty =
       fmt::format("jumps crowd on a grid of {}: edge index {:.2f}, p {:.1e}", edges.period, edges.index, edges.p);
@@ -145,7 +144,7 @@ bool short_rule(const Evidence& evidence, const PeriodQuestion& question, Period
   const ShortScan scan =
       search_short_scan(evidence.open, static_cast<std::int64_t>(static_cast<double>(n) / kMinCycles) + 1,
                         std::min(question.max_period, n / 2), question.seed);
-  if (scan.period == 0 || scan.p > kShortP) return false;
+  if (scan.period == 0 || scan.agreement < kShortAgreement || scan.p > kShortP) return false;
   set_period(evidence, question, PeriodKind::likely, scan.period, verdict);
   set_level(level_statistics(evidence.open, scan.period, question.seed), verdict);
   verdict.chance = scan.p;

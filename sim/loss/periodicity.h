@@ -3,10 +3,11 @@
 // is only compared with what was found.
 //
 // A block grid shows itself in different ways, so there are different rules, asked in this order:
-//   grid_locked  every jump of the heads' noise-free profiles lies on one grid (jump_grid); or, for a mask-like profile
-//                with noise, the edge index is at least 0.25 with Rayleigh p <= 0.001 after the search
+//   grid_locked  a noise-free replay whose evicted runs all begin and end on one grid (jump_grid); or, for an outside scan
+//                that looks like a mask with noise, edge index >= 0.25 with Rayleigh p <= 0.001 after the search, a fifth
+//                of the squared jumps within one position of the grid, 6 cycles or more
 //   level        at least 6 cycles seen; periodicity index >= 0.05, ratio >= 5, rotation p <= 0.005 after the search
-//   likely       2 to 5 cycles that agree better than chance (p <= 0.01), or a jump grid with few edges
+//   likely       2 to 5 cycles that agree (>= 0.5) and better than chance (p <= 0.005); or a jump grid with few edges
 //   none         else
 //
 // Example: eviction of 96-token blocks on 2,000 positions leaves jumps at 96, 288, 384, 960, ...: their differences are
@@ -42,9 +43,9 @@ struct PeriodVerdict {
   double grid_offset =
       std::numeric_limits<double>::quiet_NaN();  ///< block of p is (p + grid_offset) / period; NaN: unknown
   double cycles = 0;                             ///< periods seen; 0 without one
-  std::int64_t edges = 0;                        ///< jumps of the heads' profiles
-  double jumps_on_grid = 0;                      ///< share of the jumps on the reported grid; 0 without jumps or period
-  double periodicity_index = 0;                  ///< of `loss` at the period (without one: at the best candidate)
+  std::int64_t edges = 0;                        ///< places where evicted runs of some head begin or end
+  double jumps_on_grid = 0;  ///< share of the jumps on the reported grid (outside scan: of their squares); 0 without
+  double periodicity_index = 0;  ///< of `loss` at the period (without one: at the best candidate)
   double periodicity_ratio = 0;
   double periodicity_p = 1;  ///< rotation p, corrected for the search when the period came from it
   double edge_index = 0;     ///< at the period (without one: at the best candidate)

@@ -145,6 +145,33 @@ TEST(FindPeriod, MeanPoolingOfWhiteContentHasNone) {
   }
 }
 
+// A codec on top of eviction moves the losses of kept keys, not the grid of the evicted ones.
+TEST(FindPeriod, GridIsReadThroughQuantizationOfKeptKeys) {
+  Profiles masks = block_masks(2000, 96, 41, 6);
+  RandomStream random(9, "test.kept_loss");
+  for (auto& mask : masks) {
+    for (double& loss : mask) loss = loss == 1 ? 1 : 0.95 * random.uniform();
+  }
+  const PeriodVerdict verdict = verdict_of(masks);
+  EXPECT_EQ(verdict.kind, PeriodKind::grid_locked);
+  EXPECT_EQ(verdict.period, 96);
+  EXPECT_EQ(verdict.grid_offset, 41);
+}
+
+// Evicted tokens crowd in a few places of a text: slow waves of the jumps are not a grid.
+TEST(FindPeriod, ClusteredTokenEvictionHasNone) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    RandomStream random(seed, "test.clusters");
+    std::vector<double> mask(2000, 1.0);
+    for (int cluster = 0; cluster < 3; ++cluster) {
+      const std::uint64_t centre = 100 + random.below(1800);
+      for (int token = 0; token < 40; ++token) mask[centre - 60 + random.below(120)] = 0;
+    }
+    EXPECT_EQ(verdict_of({mask}).kind, PeriodKind::none) << seed;
+    EXPECT_EQ(verdict_of_scan(mask, seed).kind, PeriodKind::none) << seed;
+  }
+}
+
 TEST(FindPeriod, IdentityHasNoneAndIndexZero) {
   const PeriodVerdict verdict = verdict_of({std::vector<double>(2000, 0.0)});
   EXPECT_EQ(verdict.kind, PeriodKind::none);
