@@ -133,7 +133,6 @@ class SyntheticSource : public LayerSource {
   }
 
   [[nodiscard]] kv::RowMatrix output_projection(std::int64_t) const override { return {}; }
-  void check_values(std::int64_t, std::vector<std::string>&) const override {}
 
  private:
   /// The scale 1/sqrt(d) is undone in the queries, so that key channels hold logits.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
 #include <mutex>
 #include <optional>
@@ -9,10 +10,14 @@
 
 #include "attention/trace_layout.h"
 #include "base/error.h"
+#include "hdf5/child_trial.h"
 #include "hdf5/hdf5_file.h"
 
 namespace kvtide::attention {
 namespace {
+
+/// A 10 GB trace from a slow disk (100 MB/s, 100 s) still passes.
+constexpr std::chrono::seconds kCheckLimit{600};
 
 /// Layers of an open file, or of a file and its companion.
 class FileSource : public LayerSource {
@@ -38,7 +43,8 @@ class FileSource : public LayerSource {
     return layers_.at(static_cast<std::size_t>(layer_index)).q_positions;
   }
 
-  void check_values(std::int64_t layer_index, std::vector<std::string>& findings) const override {
+  /// Reads every value of a layer and appends the first fault of each dataset, with its path.
+  void check_values(std::int64_t layer_index, std::vector<std::string>& findings) const {
     const LayerLayout& layout = layers_.at(static_cast<std::size_t>(layer_index));
     const auto check = [&](const std::vector<TensorPart>& parts, std::int64_t num_heads) {
       for (const TensorPart& part : parts) {
@@ -108,6 +114,18 @@ class FileSource : public LayerSource {
   std::vector<LayerLayout> layers_;
 };
 
+/// A file with its companion, inspected.
+struct Opened {
+  Opened(const std::string& path, const std::string& companion_path) : file(path) {
+    if (!companion_path.empty()) companion.emplace(companion_path);
+    layout = inspect_layout(file, companion ? &*companion : nullptr, findings);
+  }
+  hdf5::InputFile file;
+  std::optional<hdf5::InputFile> companion;
+  std::vector<std::string> findings;
+  TraceLayout layout;
+};
+
 void rotate_rows(const kv::Rope& rope, const std::vector<std::int64_t>& positions, kv::RowMatrix& rows) {
   for (std::int64_t row = 0; row < rows.rows(); ++row)
     rope.rotate({rows.row(row).data(), static_cast<std::size_t>(rows.cols())},
@@ -125,16 +143,16 @@ Trace::Trace(TraceInfo info, std::vector<std::int64_t> token_ids, std::vector<st
       source_(std::move(source)) {}
 
 Trace Trace::open(const std::string& path, const std::string& companion_path) {
-  hdf5::InputFile file(path);
-  std::optional<hdf5::InputFile> companion;
-  if (!companion_path.empty()) companion.emplace(companion_path);
-  std::vector<std::string> findings;
-  TraceLayout layout = inspect_layout(file, companion ? &*companion : nullptr, findings);
+  hdf5::require_trial(path, [&] { (void)Opened(path, companion_path); });
+  Opened opened(path, companion_path);
+  const std::vector<std::string>& findings = opened.findings;
+  TraceLayout& layout = opened.layout;
   if (findings.size() == 1) throw InputError(findings.front());
   if (findings.size() > 1)
     throw InputError(
         fmt::format("{} (and {} more; `kvtide trace check` lists them)", findings.front(), findings.size() - 1));
-  auto source = std::make_shared<FileSource>(std::move(file), std::move(companion), layout.info, layout.layers);
+  auto source =
+      std::make_shared<FileSource>(std::move(opened.file), std::move(opened.companion), layout.info, layout.layers);
   return {std::move(layout.info), std::move(layout.token_ids), std::move(layout.token_strings),
           std::move(layout.probes), std::move(source)};
 }
@@ -182,20 +200,24 @@ TraceInfo trace_info(const std::string& path) {
 }
 
 std::vector<std::string> check_trace(const std::string& path, const std::string& companion_path) {
-  std::vector<std::string> findings;
-  try {
-    const hdf5::InputFile file(path);
-    std::optional<hdf5::InputFile> companion;
-    if (!companion_path.empty()) companion.emplace(companion_path);
-    (void)inspect_layout(file, companion ? &*companion : nullptr, findings);
+  const auto check = [&] {
+    Opened opened(path, companion_path);
+    std::vector<std::string> findings = std::move(opened.findings);
     if (!findings.empty()) return findings;
+    const std::int64_t num_layers = opened.layout.info.num_layers();
+    const FileSource source(std::move(opened.file), std::move(opened.companion), std::move(opened.layout.info),
+                            std::move(opened.layout.layers));
+    for (std::int64_t layer_index = 0; layer_index < num_layers; ++layer_index)
+      source.check_values(layer_index, findings);
+    return findings;
+  };
+  try {
+    hdf5::require_trial(
+        path, [&] { (void)check(); }, kCheckLimit);
+    return check();
   } catch (const InputError& error) {
     return {error.what()};
   }
-  const Trace trace = Trace::open(path, companion_path);
-  for (std::int64_t layer_index = 0; layer_index < trace.num_layers(); ++layer_index)
-    trace.source_->check_values(layer_index, findings);
-  return findings;
 }
 
 }  // namespace kvtide::attention

@@ -73,8 +73,6 @@ class LayerSource {
   [[nodiscard]] virtual std::vector<std::int64_t> query_positions(std::int64_t layer_index) const = 0;
   /// W_o [hidden, query_head * head_dim]; empty when it was not recorded.
   [[nodiscard]] virtual kv::RowMatrix output_projection(std::int64_t layer_index) const = 0;
-  /// Reads every value of a layer and appends the first fault of each dataset, with its path.
-  virtual void check_values(std::int64_t layer_index, std::vector<std::string>& findings) const = 0;
 };
 
 /// Cheap to copy; safe to load from several threads at once (files are read one thread at a time).
@@ -104,8 +102,6 @@ class Trace {
   [[nodiscard]] kv::RowMatrix output_projection(std::int64_t layer_index) const;
 
  private:
-  friend std::vector<std::string> check_trace(const std::string& path, const std::string& companion_path);
-
   TraceInfo info_;
   std::vector<std::int64_t> token_ids_;
   std::vector<std::string> token_strings_;

@@ -66,10 +66,10 @@ int finish(const Arguments& arguments, const std::string& output, const experime
 }
 
 int run(const Arguments& arguments) {
+  const std::int64_t jobs = jobs_of(arguments);
   const experiment::Experiment experiment =
       experiment::load_experiment(arguments.positional[0], overrides_of(arguments));
   for (const std::string& warning : experiment.warnings) fmt::print(stderr, "warning: {}\n", warning);
-  const std::int64_t jobs = jobs_of(arguments);
   if (arguments.has("dry-run")) {
     experiment::DryRunOptions options;
     options.jobs = jobs;

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "base/units.h"
 #include "cli/phase_plot.h"
 #include "cli/table.h"
 #include "experiment/columns.h"
@@ -107,12 +108,25 @@ Table table_of(const Summary& summary) {
   return table;
 }
 
-/// The run whose phase profile is worth a look: the one with a period and the largest worst loss.
+/// What the first run's columns say of the cache without compression; empty when that was not measured.
+std::string uncompressed_line(const Summary& summary) {
+  if (summary.num_runs == 0 || !std::isfinite(summary.number("kv_bytes_full", 0))) return "";
+  std::string line =
+      fmt::format("Without compression: {} of KV a sequence, {} sequences at once",
+                  format_bytes(summary.number("kv_bytes_full", 0)), plain(summary.number("max_sequences_full", 0)));
+  if (const double step = summary.number("decode_step_us_full", 0); std::isfinite(step)) {
+    line += fmt::format(", {:.2f} ms a decode step", step * 1e-3);
+  }
+  return line + ".\n";
+}
+
+/// The run whose phase profile is worth a look: the one with a period whose worst loss its mean hides most.
 std::optional<std::size_t> run_to_plot(const Summary& summary) {
   std::optional<std::size_t> best;
   for (std::size_t run = 0; run < summary.num_runs; ++run) {
     if (!std::isfinite(summary.number("period", run))) continue;
-    if (!best || summary.number("loss_worst", run) > summary.number("loss_worst", *best)) best = run;
+    if (!best || summary.number("loss_worst_over_mean", run) > summary.number("loss_worst_over_mean", *best))
+      best = run;
   }
   return best;
 }
@@ -137,7 +151,7 @@ std::string json_text(const std::string& text) {
 std::string run_summary_text(const std::string& path, bool use_color) {
   const hdf5::InputFile file(path);
   const Summary summary = read_summary(file);
-  std::string out = table_of(summary).text();
+  std::string out = table_of(summary).text() + uncompressed_line(summary);
   std::set<std::string> warnings;
   for (std::size_t run = 0; run < summary.num_runs; ++run) {
     if (const std::string warning = summary.text("warnings", run); !warning.empty()) warnings.insert(warning);
@@ -145,14 +159,14 @@ std::string run_summary_text(const std::string& path, bool use_color) {
   for (const std::string& warning : warnings) out += fmt::format("warning: {}\n", warning);
   const std::optional<std::size_t> plotted = run_to_plot(summary);
   if (plotted) {
-    const std::string loss =
-        fmt::format("/runs/{}/phase/loss", experiment::run_name(static_cast<std::int64_t>(*plotted)));
-    if (file.exists(loss)) {
-      const std::vector<double> profile = file.read_doubles(loss);
-      out += fmt::format("\nRun {}: mean loss by place within a period of {} tokens (0 = first token of a block)\n",
-                         *plotted, plain(summary.number("period", *plotted)));
-      const std::string plot = phase_plot(profile, 96, 6);
-      out += use_color ? fmt::format("\033[36m{}\033[0m", plot) : plot;
+    const std::string group = fmt::format("/runs/{}/phase/", experiment::run_name(static_cast<std::int64_t>(*plotted)));
+    out += fmt::format("\nRun {} by place within its period of {} tokens (0: first token of a block)\n", *plotted,
+                       plain(summary.number("period", *plotted)));
+    for (const auto& [name, title] :
+         {std::pair("loss", "mean loss"), std::pair("jump_share", "share of the loss's jumps")}) {
+      if (!file.exists(group + name)) continue;
+      const std::string plot = phase_plot(file.read_doubles(group + name), 96, 4);
+      out += fmt::format("{}\n{}", title, use_color ? fmt::format("\033[36m{}\033[0m", plot) : plot);
     }
   }
   out +=

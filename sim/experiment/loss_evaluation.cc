@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "kv/partition.h"
+#include "loss/jump_fold.h"
 #include "loss/loss_meter.h"
 #include "loss/periodicity.h"
 #include "loss/phase_profile.h"
@@ -113,9 +114,9 @@ void add_detail(const std::vector<kv::LayerCache>& caches, const loss::PositionL
       {"loss_by_head/mass_loss", by_head, dimensions, "Share of a position's attention that the head loses, M", "1"});
 }
 
-void add_phase(std::span<const double> profile, const std::vector<std::uint8_t>& is_protected,
-               const loss::PeriodVerdict& verdict, std::int64_t block_size, std::int64_t grid_offset,
-               RunResult& result) {
+void add_phase(std::span<const double> profile, const std::vector<std::vector<double>>& by_head,
+               const std::vector<std::uint8_t>& is_protected, const loss::PeriodVerdict& verdict,
+               std::int64_t block_size, std::int64_t grid_offset, RunResult& result) {
   // Folded at what was found; without a period at the block size, where a reader would look for one.
   const bool has_period = std::isfinite(verdict.period);
   const std::int64_t period = has_period ? std::llround(verdict.period) : block_size;
@@ -129,6 +130,11 @@ void add_phase(std::span<const double> profile, const std::vector<std::uint8_t>&
       {"phase/phase", phases, "Position modulo the period, 0 at the first position of a block", "token"});
   result.arrays.push_back({"phase/loss", fold.mean, {"phase/phase"}, "Mean of the chosen loss at this phase", "1"});
   std::vector<std::int64_t> counts(fold.count.begin(), fold.count.end());
+  result.arrays.push_back({"phase/jump_share",
+                           loss::fold_jumps(by_head, period, offset),
+                           {"phase/phase"},
+                           "Share of the heads' loss jumps at this phase; a block grid puts them all at 0",
+                           "1"});
   result.arrays.push_back({"phase/count", counts, {"phase/phase"}, "Positions at this phase", "1"});
 }
 
@@ -234,7 +240,7 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
   result.numbers["edge_p"] = verdict.edge_p;
   result.texts["period_kind"] = std::string(loss::to_string(verdict.kind));
   result.texts["period_certainty"] = verdict.certainty;
-  add_phase(profile, is_protected, verdict, setting.block_size, setting.grid_offset, result);
+  add_phase(profile, by_head, is_protected, verdict, setting.block_size, setting.grid_offset, result);
 
   if (run.setting.measure.position_scan) {
     const loss::PositionScan scan = loss::scan_positions(profile, asked.span);

@@ -1,0 +1,330 @@
+"""The program from outside: exit codes, messages, files. Expected values are derived in comments."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build/release/sim/kvtide"))
+TRACE = SOURCE / "experiments/traces/smollm2-135m-2k.h5"
+
+BASE = {
+    "name": "t",
+    "model": "llama-3.1-8b",
+    "gpu": "h100-sxm",
+    "trace": str(TRACE),
+    "measure": ["loss"],
+}
+
+
+def kvtide(*arguments, **options):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+
+
+def experiment(folder, text="", **changes):
+    """A small experiment file; `text` is appended as YAML."""
+    path = folder / "t.yaml"
+    keys = {**BASE, **changes}
+    path.write_text("\n".join(f"{key}: {json.dumps(value)}" for key, value in keys.items()) + "\n" + text)
+    return path
+
+
+def run(folder, text="", arguments=(), **changes):
+    out = folder / "t.h5"
+    done = kvtide("run", experiment(folder, text, **changes), "-o", out, "--quiet", *arguments)
+    return done, out
+
+
+EVICT = [{"evict": {"scorer": "attention_sum", "granularity": "block", "keep_ratio": 0.5}}]
+
+
+def test_version_and_help_answer():
+    assert kvtide("--version").stdout.startswith("kvtide ")
+    overview = kvtide("--help").stdout
+    for command in ("run", "show", "trace", "report", "plot", "explain"):
+        assert f"  {command} " in overview
+        shown = kvtide(command, "--help")
+        assert shown.returncode == 0
+        assert shown.stdout.count("kvtide " + command) >= 3  # usage and two examples
+        assert max(map(len, shown.stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["rum"], ["unknown command", "run"]),
+        (["run"], ["expected EXPERIMENT.yaml"]),
+        (["run", "nowhere.yaml"], ["nowhere.yaml"]),
+        (["run", "x.yaml", "--job", "2"], ["--job"]),  # no guessing of abbreviations
+        (["run", "x.yaml", "--jobs", "-1"], ["--jobs", "1..4096"]),
+        (["run", "x.yaml", "--jobs", "nan"], ["--jobs", "1..4096"]),
+        (["show", "gpu"], ["gpus"]),
+        (["show", "gpus", "h100-smx"], ["h100-sxm"]),
+        (["explain", "los_mean"], ["loss_mean"]),
+        (["trace", "check", "nowhere.h5"], ["nowhere.h5"]),
+    ],
+)
+def test_wrong_usage_exits_2_and_says_what_is_allowed(arguments, words):
+    done = kvtide(*arguments)
+    assert done.returncode == 2
+    for word in words:
+        assert word in done.stderr
+
+
+def test_all_errors_of_a_file_come_at_once_with_their_places(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text(
+        "name: bad\nmodel: llama-3.1-8b\ngpu: h100-sxm\n"
+        f"trace: {TRACE}\n"
+        "batch: 08\n"  # line 5: no octal, no leading zero
+        "compression:\n"
+        "  block_sise: 64\n"  # line 7: misspelt
+        "  block_size: 0\n"  # line 8: below the range
+        "  stages:\n"
+        "    - evict: {keep_ratio: 1.5}\n"  # line 10: above the range
+    )
+    done = kvtide("run", path)
+    assert done.returncode == 2
+    for line in (5, 7, 8, 10):
+        assert f"bad.yaml:{line}:" in done.stderr, done.stderr
+    assert "did you mean block_size" in done.stderr or "block_size" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "banana", "1e3", "3.7", "true", "[1]", "99999999999999999999"])
+def test_block_size_must_be_a_whole_number_in_range(tmp_path, value):
+    done, out = run(tmp_path, f"compression: {{block_size: {value}}}")
+    assert done.returncode == 2 and "compression.block_size" in done.stderr
+    assert not out.exists() and not out.with_suffix(".h5.runs").exists()
+
+
+@pytest.mark.parametrize("value", ["0", "-0.5", "1.0001", "nan", "inf"])
+def test_keep_ratio_must_lie_in_the_half_open_unit_interval(tmp_path, value):
+    done, _ = run(tmp_path, f"compression: {{stages: [{{evict: {{keep_ratio: {value}}}}}]}}")
+    assert done.returncode == 2 and "keep_ratio" in done.stderr
+
+
+def test_keep_ratio_one_is_allowed_and_loses_nothing(tmp_path):
+    done, out = run(tmp_path, "compression: {stages: [{evict: {keep_ratio: 1}}]}")
+    assert done.returncode == 0, done.stderr
+    with h5py.File(out) as file:
+        assert file["summary/loss_worst"][0] == 0
+
+
+@pytest.mark.parametrize(
+    "stages, words",
+    [
+        ("[{quantize: {format: int4}}, {pool: {width: 4}}]", ["pool", "quantize"]),
+        ("[{quantize: {format: int4}}, {quantize: {format: int8}}]", ["two quantize"]),
+        ("[{quantize: {format: int4, group: 48}}]", ["48", "divide"]),
+    ],
+)
+def test_contradictory_stages_are_refused_before_any_run(tmp_path, stages, words):
+    done, out = run(tmp_path, f"compression: {{stages: {stages}}}")
+    assert done.returncode == 2
+    for word in words:
+        assert word in done.stderr
+    assert not out.exists()
+
+
+def test_identity_loses_exactly_nothing_whatever_the_block_and_page_size(tmp_path):
+    """Field case Q6."""
+    done, out = run(
+        tmp_path,
+        "sweep: {compression.block_size: [1, 16, 64, 128], cache.page_size: [16, 64]}\n",
+        measure=["loss", "prefix_scan", "position_scan"],
+    )
+    assert done.returncode == 0, done.stderr
+    with h5py.File(out) as file:
+        assert (file["summary/loss_worst"][:] == 0).all()
+        assert (file["summary/output_error"][:] == 0).all()
+        assert (file["summary/prefix_sensitivity"][:] == 0).all()
+        for run_group in file["runs"].values():
+            for name in ("mass_loss", "lost_mass", "output_loss", "output_loss_signed", "bits_lost"):
+                assert (run_group[f"loss/{name}"][:] == 0).all()
+
+
+def test_block_larger_than_the_context_is_one_protected_block_with_a_warning(tmp_path):
+    done, out = run(tmp_path, f"compression: {{block_size: 4096, stages: {json.dumps(EVICT)}}}")
+    assert done.returncode == 0, done.stderr
+    with h5py.File(out) as file:
+        assert file["summary/loss_worst"][0] == 0
+        assert b"no free block" in file["summary/warnings"][0]
+
+
+def test_hidden_grid_is_found_from_the_jumps_alone(tmp_path):
+    done, out = run(tmp_path, f"compression: {{block_size: 96, partition: {{kind: fixed, offset: 17}}, stages: {json.dumps(EVICT)}}}")
+    assert done.returncode == 0, done.stderr
+    with h5py.File(out) as file:
+        assert file["summary/period"][0] == 96
+        assert file["summary/grid_offset"][0] == 17
+        assert file["summary/period_kind"][0] == b"grid_locked"
+
+
+def test_random_offset_is_recovered(tmp_path):
+    done, out = run(
+        tmp_path,
+        f"compression: {{block_size: 64, partition: {{kind: random_offset}}, stages: {json.dumps(EVICT)}}}\nsweep: {{seed: [1, 2, 3]}}\n",
+        measure=["loss", "detail"],
+    )
+    assert done.returncode == 0, done.stderr
+    with h5py.File(out) as file:
+        offsets = file["summary/grid_offset"][:]
+        assert len(set(offsets)) > 1
+        for name, offset in zip(sorted(file["runs"]), offsets):
+            kept = file[f"runs/{name}/loss_by_head/kept"][:].astype(int)
+            jumps = np.nonzero(np.abs(np.diff(kept, axis=-1)).sum(axis=(0, 1)))[0] + 1
+            assert ((jumps + int(offset)) % 64 == 0).all()
+
+
+def test_grid_shows_through_a_second_stage_that_adds_noise(tmp_path):
+    stages = EVICT + [{"quantize": {"format": "int4", "group": 32}}]
+    done, out = run(tmp_path, f"compression: {{stages: {json.dumps(stages)}}}\nsweep: {{compression.block_size: [64, 128, 96]}}\n")
+    assert done.returncode == 0, done.stderr
+    with h5py.File(out) as file:
+        assert list(file["summary/period"][:]) == [64, 128, 96]
+
+
+@pytest.mark.parametrize(
+    "trace, stages",
+    [
+        # token-level top-k on a trace whose importance is correlated noise
+        ({"synthetic": {"kind": "ar1", "tokens": 2048}},
+         [{"evict": {"scorer": "attention_sum", "granularity": "token", "keep_ratio": 0.5}}]),
+        # white content, mean pooling
+        ({"synthetic": {"kind": "uniform", "tokens": 2048}}, [{"pool": {"width": 4}}]),
+    ],
+)
+def test_no_grid_is_reported_where_there_is_none(tmp_path, trace, stages):
+    done, out = run(tmp_path, f"compression: {{block_size: 64, stages: {json.dumps(stages)}}}", trace=trace)
+    assert done.returncode == 0, done.stderr
+    with h5py.File(out) as file:
+        assert file["summary/period_kind"][0] == b"none"
+        assert np.isnan(file["summary/period"][0])
+
+
+def test_same_bytes_for_any_number_of_jobs(tmp_path):
+    """Field case H6."""
+    env = dict(os.environ, SOURCE_DATE_EPOCH="1000000000")
+    text = f"compression: {{stages: {json.dumps(EVICT)}}}\nsweep: {{compression.block_size: [64, 96, 128, 256]}}\n"
+    path = experiment(tmp_path, text, measure=["memory", "time", "loss", "position_scan"])
+    contents = []
+    for jobs in (1, 4):
+        out = tmp_path / f"jobs{jobs}.h5"
+        done = kvtide("run", path, "-o", out, "--quiet", "--jobs", jobs, env=env)
+        assert done.returncode == 0, done.stderr
+        contents.append(out.read_bytes())
+    assert contents[0] == contents[1]
+
+
+def test_damaged_traces_end_in_one_clear_error(tmp_path):
+    whole = TRACE.read_bytes()
+    for name, content in {"cut.h5": whole[: len(whole) // 2], "text.h5": b"not HDF5", "empty.h5": b""}.items():
+        bad = tmp_path / name
+        bad.write_bytes(content)
+        done, out = run(tmp_path, trace=str(bad))
+        assert done.returncode in (1, 2), (name, done.stderr)
+        assert name in done.stderr
+        assert not out.exists() or done.returncode == 1
+
+
+def test_unwritable_output_exits_3(tmp_path):
+    target = tmp_path / "file"
+    target.write_text("")
+    done = kvtide("run", experiment(tmp_path), "-o", target / "t.h5", "--quiet")
+    assert done.returncode == 3 and str(target) in done.stderr
+
+
+def test_killed_sweep_resumes_to_the_same_bytes(tmp_path):
+    """Field case H2: kill -9 in the middle, resume, compare with an undisturbed sweep."""
+    env = dict(os.environ, SOURCE_DATE_EPOCH="1000000000")
+    text = f"compression: {{stages: {json.dumps(EVICT)}}}\nsweep: {{compression.block_size: {list(range(64, 256, 16))}}}\n"
+    path = experiment(tmp_path, text, measure=["loss", "prefix_scan"])
+    calm = tmp_path / "calm.h5"
+    assert kvtide("run", path, "-o", calm, "--quiet", env=env).returncode == 0
+    out = tmp_path / "killed.h5"
+    process = subprocess.Popen([PROGRAM, "run", str(path), "-o", str(out), "--quiet", "--jobs", "1"], env=env)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(list(tmp_path.glob("killed.h5.runs/0*.h5"))) < 3:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not out.exists()
+    for finished in tmp_path.glob("killed.h5.runs/0*.h5"):
+        with h5py.File(finished):
+            pass  # a file under its final name always opens
+    done = kvtide("run", path, "-o", out, "--quiet", "--resume", env=env)
+    assert done.returncode == 0, done.stderr
+    assert out.read_bytes() == calm.read_bytes()
+
+
+def test_interrupt_keeps_what_is_finished_and_names_the_way_on(tmp_path):
+    text = f"compression: {{stages: {json.dumps(EVICT)}}}\nsweep: {{compression.block_size: {list(range(64, 1024, 8))}}}\n"
+    path = experiment(tmp_path, text, measure=["loss", "prefix_scan"])
+    out = tmp_path / "t.h5"
+    process = subprocess.Popen([PROGRAM, "run", str(path), "-o", str(out), "--quiet"], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(tmp_path.glob("t.h5.runs/0*.h5")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "--resume" in errors
+
+
+def test_results_open_everywhere_with_names_and_units(tmp_path):
+    """Field case H1."""
+    done, out = run(tmp_path, f"compression: {{stages: {json.dumps(EVICT)}}}\nsweep: {{compression.block_size: [64, 128]}}\n",
+                    measure=["memory", "time", "loss", "position_scan", "prefix_scan", "detail"])
+    assert done.returncode == 0, done.stderr
+    xarray = pytest.importorskip("xarray")
+    engines = [engine for engine, module in (("netcdf4", "netCDF4"), ("h5netcdf", "h5netcdf")) if pytest.importorskip(module)]
+    with h5py.File(out) as file:
+        groups = ["summary"] + [f"runs/00000/{name}" for name in file["runs/00000"]]
+        missing = []
+        file.visititems(lambda name, item: missing.append(name)
+                        if isinstance(item, h5py.Dataset) and "CLASS" not in item.attrs and not ("units" in item.attrs and "long_name" in item.attrs)
+                        else None)
+        assert missing == []
+    for engine in engines:
+        for group in groups:
+            with xarray.open_dataset(out, group=group, engine=engine) as dataset:
+                assert not [name for name in dataset.dims if "phony" in str(name)], (engine, group)
+    header = subprocess.run(["ncdump", "-h", out], capture_output=True, text=True)
+    assert header.returncode == 0 and "phony_dim" not in header.stdout
+
+
+def test_dry_run_computes_nothing(tmp_path):
+    done, out = run(tmp_path, "sweep: {compression.block_size: [64, 128]}\n", arguments=("--dry-run",))
+    assert done.returncode == 0 and not out.exists()
+    assert "2 runs" in done.stdout
+
+
+def test_set_overrides_and_json_is_one_document(tmp_path):
+    out = tmp_path / "t.h5"
+    done = kvtide("run", experiment(tmp_path), "-o", out, "--json", "--set", "compression.block_size=32")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert len(document["runs"]) == 1
+    with h5py.File(out) as file:
+        assert b"block_size: 32" in file["summary/compression_setting"][0]
+
+
+def test_show_prints_records_with_sources():
+    assert "85520809984" in kvtide("show", "gpus", "h100-sxm").stdout.replace(",", "") or "81559" in kvtide("show", "gpus", "h100-sxm").stdout
+    assert "131072" in kvtide("show", "models").stdout
+    assert "attention_sum" in kvtide("show", "scorers").stdout
+
+
+def test_synthetic_trace_is_written_sound(tmp_path):
+    path = tmp_path / "needle.h5"
+    assert kvtide("trace", "synth", path, "--kind", "needle", "--set", "tokens=512").returncode == 0
+    checked = kvtide("trace", "check", path)
+    assert checked.returncode == 0 and "sound" in checked.stdout
+    assert "512" in kvtide("trace", "info", path).stdout

@@ -1,0 +1,63 @@
+#include "hdf5/child_trial.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <mutex>
+
+#include "base/error.h"
+#include "hdf5/hdf5_file.h"
+
+namespace kvtide::hdf5 {
+namespace {
+
+[[noreturn]] void run_and_exit(const std::function<void()>& trial, std::chrono::seconds limit) {
+  // The mutex is held by the parent's thread id, which is not this one's; nobody else lives here.
+  std::construct_at(&library_mutex());
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGALRM}) ::signal(signal, SIG_DFL);
+  if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0) {
+    ::dup2(nowhere, STDOUT_FILENO);
+    ::dup2(nowhere, STDERR_FILENO);
+  }
+  ::alarm(static_cast<unsigned>(limit.count()));
+  try {
+    trial();
+  } catch (...) {
+    // The caller's own attempt will throw it again.
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+std::string failed_trial(const std::function<void()>& trial, std::chrono::seconds limit) {
+  pid_t child = -1;
+  {
+    // While it is held no other thread is inside HDF5, so the child inherits the library in a sound state.
+    const std::lock_guard lock(library_mutex());
+    child = ::fork();
+    if (child == 0) run_and_exit(trial, limit);
+  }
+  if (child < 0) return {};
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return {};
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) return fmt::format("no end within {} s", limit.count());
+  if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
+  return WEXITSTATUS(status) == 0 ? "" : fmt::format("exit code {}", WEXITSTATUS(status));
+}
+
+void require_trial(const std::string& path, const std::function<void()>& trial, std::chrono::seconds limit) {
+  if (const std::string fate = failed_trial(trial, limit); !fate.empty())
+    throw InputError(fmt::format("{}: damaged: reading it stops the HDF5 library itself ({})", path, fate));
+}
+
+}  // namespace kvtide::hdf5

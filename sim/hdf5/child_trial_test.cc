@@ -1,0 +1,54 @@
+#include "hdf5/child_trial.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <mutex>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "hdf5/hdf5_file.h"
+
+namespace kvtide::hdf5 {
+namespace {
+
+using std::chrono::seconds;
+
+TEST(ChildTrial, TrialThatEndsOrThrowsHasNotFailed) {
+  EXPECT_EQ(failed_trial([] {}, seconds(20)), "");
+  EXPECT_EQ(failed_trial([] { throw std::runtime_error("for the caller"); }, seconds(20)), "");
+}
+
+TEST(ChildTrial, CrashAndHangAreTold) {
+  EXPECT_EQ(failed_trial([] { std::raise(SIGSEGV); }, seconds(20)), "signal 11");
+  EXPECT_EQ(failed_trial([] { std::abort(); }, seconds(20)), "signal 6");
+  EXPECT_EQ(failed_trial(
+                [] {
+                  for (;;) ::pause();
+                },
+                seconds(1)),
+            "no end within 1 s");
+  EXPECT_THROW(require_trial("x.h5", [] { std::raise(SIGSEGV); }), InputError);
+}
+
+TEST(ChildTrial, RoomsCallsWorkInTheChild) {
+  EXPECT_EQ(failed_trial([] { const std::lock_guard lock(library_mutex()); }, seconds(5)), "");
+  EXPECT_EQ(failed_trial([] { InputFile("/none/such.h5"); }, seconds(5)), "");
+}
+
+TEST(ChildTrial, NothingOfTheChildReachesTheParent) {
+  int value = 1;
+  testing::internal::CaptureStderr();
+  (void)failed_trial(
+      [&] {
+        value = 2;
+        std::fputs("noise", stderr);
+      },
+      seconds(20));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(value, 1);
+}
+
+}  // namespace
+}  // namespace kvtide::hdf5
