@@ -16,6 +16,6 @@ namespace kvtide::hdf5 {
 
 /// @throws InputError naming `path` when the trial crashes or hangs
 void require_trial(const std::string& path, const std::function<void()>& trial,
-                   std::chrono::seconds limit = std::chrono::seconds(30));
+                   std::chrono::seconds limit = std::chrono::seconds(20));
 
 }  // namespace kvtide::hdf5
