@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "base/quoted_text.h"
 #include "base/units.h"
 #include "cli/phase_plot.h"
 #include "cli/table.h"
@@ -131,21 +132,6 @@ std::optional<std::size_t> run_to_plot(const Summary& summary) {
   return best;
 }
 
-std::string json_text(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<int>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 }  // namespace
 
 std::string run_summary_text(const std::string& path, bool use_color) {
@@ -186,14 +172,14 @@ std::string run_summary_json(const std::string& path) {
     for (const std::string& name : summary.order) {
       const bool is_text = summary.texts.contains(name);
       const double number = is_text ? 0 : summary.number(name, run);
-      cells.push_back(fmt::format("{}: {}", json_text(name),
-                                  is_text                 ? json_text(summary.text(name, run))
+      cells.push_back(fmt::format("{}: {}", quoted_text(name),
+                                  is_text                 ? quoted_text(summary.text(name, run))
                                   : std::isfinite(number) ? fmt::format("{}", number)
                                                           : "null"));
     }
     rows.push_back(fmt::format("{{{}}}", fmt::join(cells, ", ")));
   }
-  return fmt::format("{{\"file\": {}, \"runs\": [{}]}}", json_text(path), fmt::join(rows, ", "));
+  return fmt::format("{{\"file\": {}, \"runs\": [{}]}}", quoted_text(path), fmt::join(rows, ", "));
 }
 
 }  // namespace kvtide::cli

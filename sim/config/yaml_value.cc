@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/data_directory.h"
+#include "base/quoted_text.h"
 #include "config/yaml_node.h"
 
 namespace kvtide::config {
@@ -95,21 +96,6 @@ bool needs_quotes(const std::string& text) {
   });
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 std::string joined(const std::string& path, std::string_view key) {
   return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
 }
@@ -134,13 +120,13 @@ std::string flow_text(const Node& node) {
       bool is_integer = false;
       const bool is_plain_number = !node.is_quoted && is_number(node.scalar, is_integer);
       const bool plain = is_plain_number || (!node.is_quoted && !needs_quotes(node.scalar));
-      return plain ? node.scalar : quoted(node.scalar);
+      return plain ? node.scalar : quoted_text(node.scalar);
     }
     case Node::Kind::map: {
       std::vector<std::string> parts;
       for (const Node::Entry& entry : node.entries) {
-        parts.push_back(
-            fmt::format("{}: {}", needs_quotes(entry.key) ? quoted(entry.key) : entry.key, flow_text(*entry.value)));
+        parts.push_back(fmt::format("{}: {}", needs_quotes(entry.key) ? quoted_text(entry.key) : entry.key,
+                                    flow_text(*entry.value)));
       }
       return fmt::format("{{{}}}", fmt::join(parts, ", "));
     }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "engine/testing/picoseconds_literal.h"
 
 namespace kvtide::engine {
 namespace {
@@ -13,10 +14,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Log = std::vector<std::string>;
-
-constexpr Picoseconds operator""_ps(unsigned long long count) {
-  return Picoseconds{static_cast<std::int64_t>(count)};
-}
 
 std::string at(const std::string& what, const Simulation& simulation) {
   return what + "@" + std::to_string(simulation.now().count());

@@ -9,15 +9,12 @@
 #include "base/error.h"
 #include "engine/event.h"
 #include "engine/simulation.h"
+#include "engine/testing/picoseconds_literal.h"
 
 namespace kvtide::engine {
 namespace {
 
 using testing::ElementsAre;
-
-constexpr Picoseconds operator""_ps(unsigned long long count) {
-  return Picoseconds{static_cast<std::int64_t>(count)};
-}
 
 using Log = std::vector<std::string>;
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "engine/testing/picoseconds_literal.h"
 
 namespace kvtide::engine {
 namespace {
@@ -15,10 +16,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Log = std::vector<std::string>;
-
-constexpr Picoseconds operator""_ps(unsigned long long count) {
-  return Picoseconds{static_cast<std::int64_t>(count)};
-}
 
 struct Job {
   std::string name;

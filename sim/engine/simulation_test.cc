@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "engine/testing/picoseconds_literal.h"
 
 namespace kvtide::engine {
 namespace {
@@ -16,10 +17,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Log = std::vector<std::pair<std::int64_t, char>>;  // (ps, what)
-
-constexpr Picoseconds operator""_ps(unsigned long long count) {
-  return Picoseconds{static_cast<std::int64_t>(count)};
-}
 
 /// Records which calls ran when.
 class SimulationTest : public testing::Test {

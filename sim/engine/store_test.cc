@@ -6,16 +6,14 @@
 #include <memory>
 #include <optional>
 
+#include "engine/testing/picoseconds_literal.h"
+
 namespace kvtide::engine {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Log = std::vector<std::string>;
-
-constexpr Picoseconds operator""_ps(unsigned long long count) {
-  return Picoseconds{static_cast<std::int64_t>(count)};
-}
 
 /// Puts the items one after the other, each `pause` after the last was accepted; notes "+item@time".
 Process put_all(Simulation& simulation, Store<std::string>& store, std::vector<std::string> items, Picoseconds pause,

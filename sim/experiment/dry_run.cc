@@ -6,27 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/quoted_text.h"
 #include "base/units.h"
 
 namespace kvtide::experiment {
 namespace {
-
-/// RFC 8259 section 7.
-std::string json_text(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (code < 0x20) {
-      out += fmt::format("\\u{:04x}", code);
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
 
 std::string duration_text(double seconds) {
   if (seconds < 1) return fmt::format("{:.1f} s", seconds);
@@ -82,20 +66,20 @@ std::string json_document(const Experiment& experiment, const DryRunOptions& opt
     std::vector<std::string> axes;
     for (std::size_t axis = 0; axis < experiment.axes.size(); ++axis) {
       const std::string& label = experiment.axes[axis].labels[static_cast<std::size_t>(run.axis_values[axis])];
-      axes.push_back(fmt::format("{}: {}", json_text(experiment.axes[axis].column),
-                                 experiment.axes[axis].type == AxisType::text ? json_text(label) : label));
+      axes.push_back(fmt::format("{}: {}", quoted_text(experiment.axes[axis].column),
+                                 experiment.axes[axis].type == AxisType::text ? quoted_text(label) : label));
     }
     runs.push_back(fmt::format(
         R"({{"run": {}, "key": "{:016x}", "axes": {{{}}}, "compression": {}, "seconds": {:.3g}, "bytes": {:.0f}}})",
-        run.index, run.key, fmt::join(axes, ", "), json_text(compression_text(run.setting)), costs[row].seconds,
+        run.index, run.key, fmt::join(axes, ", "), quoted_text(compression_text(run.setting)), costs[row].seconds,
         costs[row].bytes));
   }
   std::vector<std::string> warnings;
-  for (const std::string& warning : experiment.warnings) warnings.push_back(json_text(warning));
+  for (const std::string& warning : experiment.warnings) warnings.push_back(quoted_text(warning));
   const Total total = total_of(costs, options.jobs);
   return fmt::format(
              R"({{"name": {}, "jobs": {}, "seconds": {:.3g}, "bytes": {:.0f}, "warnings": [{}], "runs": [{}]}})",
-             json_text(experiment.name), options.jobs,
+             quoted_text(experiment.name), options.jobs,
              total.seconds / static_cast<double>(std::max<std::int64_t>(options.jobs, 1)), total.peak_bytes,
              fmt::join(warnings, ", "), fmt::join(runs, ",\n")) +
          "\n";

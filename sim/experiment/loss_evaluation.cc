@@ -23,18 +23,6 @@ namespace {
 /// quick.
 constexpr std::int64_t kPrefixShifts = 64;
 
-loss::HeadReduction reduction_of(HeadReduction heads) {
-  switch (heads) {
-    case HeadReduction::reader:
-      return loss::HeadReduction::reader;
-    case HeadReduction::mean:
-      return loss::HeadReduction::mean;
-    case HeadReduction::max:
-      return loss::HeadReduction::max;
-  }
-  return loss::HeadReduction::reader;
-}
-
 const std::vector<double>& chosen_metric(LossMetric metric, const loss::PositionLoss& loss) {
   switch (metric) {
     case LossMetric::mass_loss:
@@ -146,7 +134,7 @@ void add_prefix_scan(const Run& run, const kv::Compression& setting, const Trace
   scan.step = std::max<std::int64_t>(1, scan.max_shift / kPrefixShifts);
   scan.repeats_after = block_size;
   scan.with_output_error = false;
-  scan.reduction = reduction_of(run.setting.loss.heads);
+  scan.reduction = run.setting.loss.heads;
   const auto compress = [&](std::int64_t layer, std::int64_t shift) {
     kv::Compression moved = setting;
     moved.grid_offset = (setting.grid_offset + shift) % block_size;
@@ -195,7 +183,7 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
   const LossSetting& asked = run.setting.loss;
   const std::int64_t num_positions = trace.num_compressed();
   const std::vector<kv::LayerCache> caches = compress_trace(setting, trace);
-  const loss::PositionLoss loss = loss::measure_loss(trace.reference(), caches, reduction_of(asked.heads));
+  const loss::PositionLoss loss = loss::measure_loss(trace.reference(), caches, asked.heads);
   const std::vector<std::uint8_t> is_protected = protected_positions(setting, num_positions);
   const std::vector<double> profile = head_of(chosen_metric(asked.metric, loss), num_positions);
 

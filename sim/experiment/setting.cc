@@ -37,8 +37,9 @@ struct StageText {
     return fmt::format("{{low_rank: {{rank: {}, scope: block}}}}", stage.rank);
   }
   std::string operator()(const kv::Quantize& stage) const {
-    return fmt::format("{{quantize: {{format: int{}, group: {}, k_axis: {}, v_axis: {}, symmetric: {}, residual: {}}}}}", stage.bits,
-                       stage.group, axis_text(stage.k_axis), axis_text(stage.v_axis), stage.is_symmetric, stage.residual);
+    return fmt::format(
+        "{{quantize: {{format: int{}, group: {}, k_axis: {}, v_axis: {}, symmetric: {}, residual: {}}}}}", stage.bits,
+        stage.group, axis_text(stage.k_axis), axis_text(stage.v_axis), stage.is_symmetric, stage.residual);
   }
 };
 
@@ -76,18 +77,6 @@ std::string to_string(LossMetric value) {
       return "output_loss";
     case LossMetric::bits_lost:
       return "bits_lost";
-  }
-  return {};
-}
-
-std::string to_string(HeadReduction value) {
-  switch (value) {
-    case HeadReduction::reader:
-      return "reader";
-    case HeadReduction::mean:
-      return "mean";
-    case HeadReduction::max:
-      return "max";
   }
   return {};
 }

@@ -9,6 +9,7 @@
 
 #include "kv/cache_layout.h"
 #include "kv/compression/compression.h"
+#include "loss/head_reduction.h"
 
 namespace kvtide::experiment {
 
@@ -28,14 +29,13 @@ enum class PartitionKind : std::uint8_t { fixed, random_offset };
 enum class QueryMode : std::uint8_t { agnostic, aware };
 enum class MeasureQueries : std::uint8_t { question, answer, all, range };
 enum class LossMetric : std::uint8_t { mass_loss, output_loss, bits_lost };
-enum class HeadReduction : std::uint8_t { reader, mean, max };
+using loss::HeadReduction;
 
 [[nodiscard]] std::string to_string(kv::CacheLayout value);
 [[nodiscard]] std::string to_string(PartitionKind value);
 [[nodiscard]] std::string to_string(QueryMode value);
 [[nodiscard]] std::string to_string(MeasureQueries value);
 [[nodiscard]] std::string to_string(LossMetric value);
-[[nodiscard]] std::string to_string(HeadReduction value);
 
 struct LossSetting {
   QueryMode queries = QueryMode::agnostic;

@@ -182,8 +182,7 @@ void read_loss(const Value& value, LossSetting& loss) {
   read_measure_queries(value.at("measure_queries"), loss);
   loss.metric = enumerator(value.choice("metric", {"mass_loss", "output_loss", "bits_lost"}, "mass_loss"),
                            {LossMetric::mass_loss, LossMetric::output_loss, LossMetric::bits_lost});
-  loss.heads = enumerator(value.choice("heads", {"reader", "mean", "max"}, "reader"),
-                          {HeadReduction::reader, HeadReduction::mean, HeadReduction::max});
+  loss.heads = loss::head_reduction_from_string(value.choice("heads", {"reader", "mean", "max"}, "reader"));
   loss.span = value.integer("span", {.fallback = 8, .min = 1, .max = 65536});
 }
 

@@ -1,9 +1,6 @@
 #include "loss/loss_meter.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -14,9 +11,6 @@
 
 namespace kvtide::loss {
 namespace {
-
-constexpr std::array<std::pair<HeadReduction, std::string_view>, 3> kReductions = {
-    {{HeadReduction::reader, "reader"}, {HeadReduction::mean, "mean"}, {HeadReduction::max, "max"}}};
 
 /// An output of zero length has no relative error; below this the error is absolute.
 constexpr double kSmallestOutput = 1e-12;
@@ -73,20 +67,6 @@ void accumulate(std::vector<double>& sum, const std::vector<double>& term, doubl
 }
 
 }  // namespace
-
-std::string_view to_string(HeadReduction reduction) {
-  for (const auto& [value, name] : kReductions) {
-    if (value == reduction) return name;
-  }
-  return "";
-}
-
-HeadReduction head_reduction_from_string(std::string_view text) {
-  for (const auto& [value, name] : kReductions) {
-    if (name == text) return value;
-  }
-  throw InputError(fmt::format("expected one of reader, mean, max, got \"{}\"", text));
-}
 
 HeadLoss measure_head(const HeadReference& reference, const kv::HeadCache& cache) {
   const HeadComparison comparison = compare_head(reference, cache, /*with_outputs=*/true);

@@ -20,18 +20,9 @@
 
 #include "kv/head_cache.h"
 #include "loss/attention_reference.h"
+#include "loss/head_reduction.h"
 
 namespace kvtide::loss {
-
-/// How the heads of all layers become one profile.
-enum class HeadReduction : std::uint8_t {
-  reader,  ///< ratio of sums: a position is lost to the extent that the heads that read it lose it
-  mean,    ///< mean of the heads' relative losses
-  max,     ///< largest of the heads' relative losses
-};
-[[nodiscard]] std::string_view to_string(HeadReduction reduction);
-/// @throws InputError listing reader, mean, max
-[[nodiscard]] HeadReduction head_reduction_from_string(std::string_view text);
 
 struct HeadLoss {
   std::vector<double> lost_mass;           ///< [position]

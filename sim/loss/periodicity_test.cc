@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "loss/hand_made_heads.h"
 #include "loss/loss_meter.h"
+#include "loss/testing/autoregressive_noise.h"
 
 namespace kvtide::loss {
 namespace {
@@ -50,17 +51,6 @@ PeriodVerdict verdict_of_scan(const std::vector<double>& loss, std::uint64_t see
   question.loss = loss;
   question.seed = seed;
   return find_period(question);
-}
-
-std::vector<double> autoregressive(std::int64_t positions, double rho, std::uint64_t seed) {
-  RandomStream random(seed, "test.noise");
-  std::vector<double> noise;
-  double value = random.normal();
-  for (std::int64_t j = 0; j < positions; ++j) {
-    noise.push_back(value);
-    value = rho * value + std::sqrt(1 - rho * rho) * random.normal();
-  }
-  return noise;
 }
 
 TEST(FindPeriod, HiddenGridAndItsOffsetAreRecovered) {

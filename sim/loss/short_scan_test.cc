@@ -1,23 +1,11 @@
 #include "loss/short_scan.h"
 
-#include <cmath>
 #include <vector>
 
-#include "base/random.h"
+#include "loss/testing/autoregressive_noise.h"
 
 namespace kvtide::loss {
 namespace {
-
-std::vector<double> autoregressive(std::size_t positions, double rho, std::uint64_t seed) {
-  RandomStream random(seed, "test.ar1");
-  std::vector<double> noise;
-  double value = random.normal();
-  for (std::size_t j = 0; j < positions; ++j) {
-    noise.push_back(value);
-    value = rho * value + std::sqrt(1 - rho * rho) * random.normal();
-  }
-  return noise;
-}
 
 TEST(ShortScan, ThreeCyclesOfACombAgree) {
   std::vector<double> comb = autoregressive(3 * 64 + 10, 0, 1);
