@@ -81,6 +81,7 @@ int run(const Arguments& arguments) {
   std::signal(SIGTERM, &on_interrupt);
   ProgressLine progress(arguments.has("quiet"));
   experiment::RunEvaluator evaluator;
+  evaluator.prepare(experiment);
   experiment::ExecutorOptions options;
   options.output = arguments.text("output").value_or(fmt::format("results/{}.h5", experiment.name));
   if (const auto folder = std::filesystem::path(options.output).parent_path();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "experiment/loss_evaluation.h"
 #include "experiment/machine_evaluation.h"
 
@@ -20,27 +22,62 @@ std::string trace_key(const Setting& setting) {
   return key;
 }
 
+/// The value of `key`, made by whoever asks first, outside the lock, so that others can make other values meanwhile.
+template <typename T, typename Make>
+std::shared_ptr<T> shared_value(std::mutex& mutex,
+                                std::map<std::string, std::shared_future<std::shared_ptr<T>>>& values,
+                                const std::string& key, const Make& make) {
+  std::unique_lock lock(mutex);
+  if (const auto known = values.find(key); known != values.end()) {
+    const std::shared_future<std::shared_ptr<T>> value = known->second;
+    lock.unlock();
+    return value.get();
+  }
+  std::promise<std::shared_ptr<T>> promise;
+  values.emplace(key, promise.get_future().share());
+  lock.unlock();
+  try {
+    std::shared_ptr<T> value = make();
+    promise.set_value(value);
+    return value;
+  } catch (...) {
+    promise.set_exception(std::current_exception());
+    throw;
+  }
+}
+
+/// Traces kept for later runs; a sweep over seeds of a synthetic trace would fill the memory otherwise.
+constexpr std::size_t kTracesKept = 8;
+
 }  // namespace
 
+void RunEvaluator::prepare(const Experiment& experiment) {
+  for (const Run& run : experiment.runs) {
+    if (run.setting.trace.kind == TraceKind::recorded) (void)trace(run.setting);
+  }
+}
+
 std::shared_ptr<const TraceInputs> RunEvaluator::trace(const Setting& setting) {
+  const std::string key = trace_key(setting);
+  auto inputs = shared_value(mutex_, traces_, key, [&] {
+    return std::make_shared<const TraceInputs>(setting.trace, setting.loss, setting.seed);
+  });
   const std::lock_guard lock(mutex_);
-  auto& known = traces_[trace_key(setting)];
-  if (known == nullptr) known = std::make_shared<const TraceInputs>(setting.trace, setting.loss, setting.seed);
-  return known;
+  if (std::ranges::find(trace_order_, key) == trace_order_.end()) trace_order_.push_back(key);
+  while (trace_order_.size() > kTracesKept) {
+    traces_.erase(trace_order_.front());
+    trace_order_.pop_front();
+  }
+  return inputs;
 }
 
 std::shared_ptr<const Model> RunEvaluator::model(const std::string& name) {
-  const std::lock_guard lock(mutex_);
-  auto& known = models_[name];
-  if (known == nullptr) known = std::make_shared<const Model>(load_model(name));
-  return known;
+  return shared_value(mutex_, models_, name, [&] { return std::make_shared<const Model>(load_model(name)); });
 }
 
 std::shared_ptr<gpu::Gpu> RunEvaluator::gpu(const std::string& name) {
-  const std::lock_guard lock(mutex_);
-  auto& known = gpus_[name];
-  if (known == nullptr) known = std::make_shared<gpu::Gpu>(gpu::load_gpu_profile(name), gpu::Fidelity::sampled);
-  return known;
+  return shared_value(mutex_, gpus_, name,
+                      [&] { return std::make_shared<gpu::Gpu>(gpu::load_gpu_profile(name), gpu::Fidelity::sampled); });
 }
 
 RunResult RunEvaluator::evaluate(const Run& run) {

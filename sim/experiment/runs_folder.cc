@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kKeyFile = "experiment.key";
+constexpr const char* kLockFile = "lock";
 
 /// "00012.h5" or a leftover "00012.h5.partial-<pid>" of a killed process.
 bool is_run_file(const std::string& name) {
@@ -65,6 +67,7 @@ RunsFolder::RunsFolder(const std::string& output, const Experiment& experiment, 
   const bool existed = fs::is_directory(path_, failure);
   fs::create_directories(path_, failure);
   if (failure) throw EnvironmentError(fmt::format("{}: cannot be created: {}", path_, failure.message()));
+  lock_.acquire(path_);
   if (existed) {
     std::string found;
     if (std::ifstream file(key_path); file) std::getline(file, found);
@@ -79,10 +82,26 @@ RunsFolder::RunsFolder(const std::string& output, const Experiment& experiment, 
   write_key(key_path, key);
 }
 
+RunsFolder::Lock::~Lock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void RunsFolder::Lock::acquire(const std::string& folder) {
+  const std::string path = fmt::format("{}/{}", folder, kLockFile);
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) throw EnvironmentError(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+  // Where the file system has no locks (some network mounts), two writers at once are the user's to avoid.
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw EnvironmentError(
+        fmt::format("{}: another kvtide is writing there; wait for it or give another --output", folder));
+  }
+}
+
 void RunsFolder::remove() const {
   remove_run_files(path_, false);
   std::error_code ignored;
   fs::remove(fs::path(path_) / kKeyFile, ignored);
+  fs::remove(fs::path(path_) / kLockFile, ignored);
   fs::remove(path_, ignored);  // fails, as it should, when somebody put something else there
 }
 
