@@ -73,12 +73,17 @@ def _plot(options: argparse.Namespace) -> int:
     from matplotlib import pyplot
 
     from .plots import PLOTS
+    from .settings import run_label
 
     results = open_results(options.file)
     run = _chosen_run(results) if options.run is None else options.run
     output = options.output or f"{os.path.splitext(options.file)[0]}-{options.what}.png"
-    figure, axes = pyplot.subplots(figsize=(7.2, 4.2), layout="constrained")
-    PLOTS[options.what](axes, results, run)
+    panels = PLOTS[options.what]
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(7.2 if len(panels) == 1 else 10.5, 4.2), layout="constrained", squeeze=False)
+    for panel, drawn_on in zip(panels, axes[0]):
+        panel(drawn_on, results, run)
+    if options.what != "pareto":
+        figure.suptitle(run_label(results, run), fontsize="medium")
     try:
         figure.savefig(output, dpi=160)
     except ValueError as error:

@@ -53,6 +53,13 @@ def write(value: object, style: str) -> str:
     return f"{number:.3g}"
 
 
+# The loss metrics in words, for axes.
+METRIC_TITLES = {
+    "mass_loss": "attention lost", "lost_mass": "attention lost, absolute", "output_loss": "output error",
+    "output_loss_signed": "output error, signed", "bits_lost": "bits lost per element",
+}
+
+
 def loss_style(metric: str) -> str:
     """Shares of attention are percentages; output error and bits are plain numbers."""
     return "percent" if metric in ("mass_loss", "lost_mass") else "number"

@@ -11,39 +11,52 @@ from typing import Any
 import numpy as np
 
 from . import palette, views
-from .columns import loss_style, write
-from .plots import METRIC_TITLES
+from .captions import jumps_in_words, phase_title, steps_in_words
+from .columns import METRIC_TITLES, loss_style, write
 from .results import Results
 from .spectrum import Spectrum
+from .worst import describe, worst
 
 Figure = dict[str, Any]
 
 
 def pareto(results: Results) -> Figure:
-    """Savings against worst loss; `customdata` of each point is its run number."""
+    """Savings against worst loss; `customdata` of each point is its run number. A stem leads down to the mean loss."""
     view = views.pareto(results)
     if isinstance(view, views.Missing):
         return {"missing": view.reason}
     metric = views.settings.loss_metric(results)
     style = loss_style(metric)
     policies, blocks = sorted(set(view.policy)), sorted(set(view.block_size))
-    traces: list[Figure] = [{
-        "type": "scatter", "mode": "lines", "name": "Pareto front", "hoverinfo": "skip", "line": {"color": palette.GREY, "width": 1},
-        "x": numbers(100 * view.saving[view.front]), "y": numbers(view.worst[view.front])}]
+    saving = 100 * view.saving
+    traces: list[Figure] = [
+        {"type": "scatter", "mode": "lines", "name": "front", "hoverinfo": "skip",
+         "line": {"color": palette.GREY, "width": 1, "dash": "dot"}, "x": numbers(saving[view.front]), "y": numbers(view.worst[view.front])},
+        {"type": "scatter", "mode": "lines+markers", "name": "mean loss", "hoverinfo": "skip",
+         "line": {"color": palette.GRID, "width": 1}, "marker": {"symbol": "line-ew", "size": 8, "line": {"color": palette.GREY, "width": 1.5}},
+         "x": [x for value in numbers(saving) for x in (value, value, None)],
+         "y": [y for pair in zip(numbers(view.worst), numbers(view.mean)) for y in (*pair, None)]}]
     for number, policy in enumerate(policies):
         chosen = [index for index in range(len(view.run)) if view.policy[index] == policy]
         traces.append({
             "type": "scatter", "mode": "markers", "name": policy, "customdata": [int(view.run[index]) for index in chosen],
-            "x": numbers(100 * view.saving[chosen]), "y": numbers(view.worst[chosen]),
+            "x": numbers(saving[chosen]), "y": numbers(view.worst[chosen]),
             "text": [f"{view.label[index]}<br>saves {write(view.saving[index], 'percent')}, worst "
                      f"{write(view.worst[index], style)}, mean {write(view.mean[index], style)}" for index in chosen],
             "hovertemplate": "%{text}<extra></extra>",
-            "marker": {"size": 11, "color": palette.colour(number), "opacity": 0.85,
+            "marker": {"size": 11, "color": palette.colour(number), "opacity": 0.85, "line": {"color": "#fff", "width": 1},
                        "symbol": [palette.symbol(blocks.index(view.block_size[index]))[0] for index in chosen]}})
-    symbols = ", ".join(f"{palette.symbol(number)[0]} B {block}" for number, block in enumerate(blocks))
+    traces += [{"type": "scatter", "mode": "markers", "name": f"B {block}", "x": [None], "y": [None], "hoverinfo": "skip",
+                "marker": {"size": 9, "color": palette.GREY, "symbol": palette.symbol(number)[0]}}
+               for number, block in enumerate(blocks)]
     front = "; ".join(view.label[index] for index in view.front)
-    return _figure(traces, "KV-cache memory saved (%)", f"worst span: {METRIC_TITLES.get(metric, metric)}",
-                   f"Lower right is better. Symbols: {symbols}. No run beats these in both: {front}.")
+    highest = _highest(view.worst)
+    figure = _figure(traces, "KV-cache memory saved (%)", f"{METRIC_TITLES.get(metric, metric)} in the worst span",
+                     f"Lower right is better; the stem below a point ends at its mean loss. Dotted: the front, settings that none beats in "
+                     f"both saving and worst loss: {front}.", style=style, highest=highest)
+    if highest > 0:
+        figure["layout"]["yaxis"]["range"] = [-0.03 * highest, 1.06 * highest]  # a point at 0 is drawn whole
+    return figure
 
 
 def position(results: Results, run: int, arrays) -> Figure:
@@ -59,9 +72,11 @@ def position(results: Results, run: int, arrays) -> Figure:
         drawn = f"band: smallest to largest of {view.whole.width} positions"
     grid = (f"lines: the block grid (B {view.block_size}, first boundary at {view.offset})" if len(view.boundaries)
             else "the block grid is too fine to draw here: see the zoom")
-    values = view.whole.high[np.isfinite(view.whole.high)]
+    found = worst(results, run, arrays)
+    style, highest = loss_style(view.metric), _highest(view.whole.high)
+    said = describe(found) if found else f"Largest {write(highest, style)}."
     return _figure(traces, "position (tokens)", METRIC_TITLES.get(view.metric, view.metric),
-                   f"Largest {_number(values.max() if len(values) else None)}; {drawn}; {grid}.", view.boundaries - 0.5)
+                   f"{said} {drawn[0].upper()}{drawn[1:]}; {grid}.", view.boundaries - 0.5, style=style, highest=highest)
 
 
 def zoom(results: Results, run: int, arrays) -> Figure:
@@ -71,7 +86,8 @@ def zoom(results: Results, run: int, arrays) -> Figure:
         return {"missing": view.reason}
     caption = f"Positions {view.zoom_x[0]} to {view.zoom_x[-1]}, around the largest loss; lines: block boundaries."
     return _figure([_line(view.zoom_x, view.zoom_y, "loss", shape="hvh")], "position (tokens)",
-                   METRIC_TITLES.get(view.metric, view.metric), caption, view.zoom_boundaries - 0.5)
+                   METRIC_TITLES.get(view.metric, view.metric), caption, view.zoom_boundaries - 0.5, style=loss_style(view.metric),
+                   highest=_highest(view.zoom_y))
 
 
 def phase(results: Results, run: int, arrays) -> Figure:
@@ -82,16 +98,37 @@ def phase(results: Results, run: int, arrays) -> Figure:
     traces = _band(view.fold.phase, view.fold.low, view.fold.high) + [_line(view.fold.phase, view.fold.mean, "mean", shape="hvh")]
     why = (f"period found: {view.period} tokens" if view.period_found
            else f"no period was found; folded on block_size {view.block_size} to show that")
+    style = loss_style(view.metric)
     finite = np.isfinite(view.fold.mean)
     means = view.fold.mean[finite]
-    numbers_said = (f" Mean {_number(means.mean())}, worst phase {view.fold.phase[finite][np.argmax(means)]} with "
-                    f"{_number(means.max())}." if len(means) else "")
+    numbers_said = (f" Mean {write(means.mean(), style)}, worst phase {view.fold.phase[finite][np.argmax(means)]} with "
+                    f"{write(means.max(), style)}." if len(means) else "")
+    left_out = " (protected positions count here, not in the mean)" if view.without_protected else ""
     inner = np.arange(view.block_size, view.period, view.block_size) if view.block_size else np.empty(0)
-    figure = _figure(traces, f"phase: (position − {view.offset}) mod {view.period} (tokens)",
-                     METRIC_TITLES.get(view.metric, view.metric),
-                     f"{why[0].upper()}{why[1:]}; band: smallest to largest over the cycles.{numbers_said}",
-                     inner if len(inner) <= views.MOST_GRID_LINES else ())
-    figure["layout"]["xaxis"]["range"] = [-0.5, view.period - 0.5]
+    figure = _figure(traces, phase_title(view.period, view.offset), METRIC_TITLES.get(view.metric, view.metric),
+                     f"{why[0].upper()}{why[1:]}; band: smallest to largest over the cycles{left_out}.{numbers_said}",
+                     inner if len(inner) <= views.MOST_GRID_LINES else (), style=style,
+                     highest=_highest(np.append(view.fold.high, view.fold.mean)))
+    figure["layout"]["xaxis"]["range"] = [-0.02 * view.period - 0.5, view.period - 0.5]
+    return figure
+
+
+def jumps(results: Results, run: int, arrays) -> Figure:
+    """Where within the period the loss jumps: one bar at phase 0 for whole blocks, an even spread for anything else."""
+    view = views.jumps(results, run, arrays)
+    if isinstance(view, views.Missing):
+        return {"missing": view.reason}
+    marked = view.outstanding
+    traces = [{"type": "bar", "name": "share of the jumps", "x": _coordinates(view.phase), "y": numbers(view.share), "width": 1,
+               "marker": {"color": palette.COLOURS[0], "line": {"width": 0}}, "meta": "compared"},
+              {"type": "scatter", "mode": "markers", "name": f"over {views.LEAST_OUTSTANDING} × even", "x": _coordinates(marked),
+               "y": numbers(view.share[marked]), "marker": {"color": palette.COLOURS[1], "size": 9, "symbol": "diamond"}, "meta": "mark"},
+              _line(np.array([-0.5, view.period - 0.5]), np.full(2, 1 / view.period), "spread evenly", palette.GREY, "dot",
+                    compared=False)]
+    figure = _figure(traces, phase_title(view.period, view.offset), "share of the jumps", jumps_in_words(view), style="percent",
+                     highest=_highest(view.share))
+    figure["layout"]["xaxis"]["range"] = [-0.02 * view.period - 0.5, view.period - 0.5]
+    figure["layout"]["barmode"] = "overlay"
     return figure
 
 
@@ -106,16 +143,23 @@ def loss_spectrum(results: Results, run: int, arrays) -> Figure:
               _line(view.period[few], view.limit_95[few], "95 %, one period", palette.GREY, "dot", compared=False),
               _line(view.period[few], view.limit_99[few], "99 %, all periods", palette.COLOURS[1], "dash", compared=False)]
     period, power, above = view.peak
+    block = views.settings.block_size(results, run)
     said = (f"Above the 99 % limit, longest of the strong peaks: period {period:.4g} tokens, power {power:.3g}." if above
             else "Nothing reaches the 99 % limit.")
     if above and not _confirmed(results, run, period, arrays["loss"].sizes.get("position", 1)):
-        said += (" The tests behind the table do not confirm it as the period: a few whole blocks lost side by side make such a "
-                 "peak too.")
+        why = ("a few whole blocks lost side by side make such a peak too" if period > block > 0
+               else "1 in 100 profiles of plain red noise comes this far")
+        said += f" The tests behind the table do not confirm it as the period: {why}."
     caption = (f"{said} Limits: red noise, lag-1 correlation {view.lag1:.3f} fitted to the medians of the spectrum; 95 % for a period "
                f"fixed beforehand, 99 % for the highest of all. Periods above {view.longest_judged:.4g} tokens are seen fewer than "
-               "6 times and are not judged. Score-driven block losses jump on the grid without a level period: "
+               "6 times and are not judged. Line: block_size. Whole blocks that a score chooses jump on the grid without a level period: "
                "the table's certainty decides, not this curve.")
-    return _figure(traces, "period (tokens)", "power (white noise = 1)", caption, x_type="log")
+    figure = _figure(traces, "period (tokens)", "power (white noise = 1)", caption, (block,) if block > 1 else (), x_type="log",
+                     highest=_highest(np.append(view.power, view.limit_99)))
+    for shape in figure["layout"]["shapes"]:  # above the grid line of a power of two
+        shape.update(layer="above", line={"color": palette.GREY, "width": 1.2})
+    figure["layout"]["xaxis"].update(tickvals=[2**power for power in range(1, 24) if 2**power <= view.period[-1]], tickmode="array")
+    return figure
 
 
 def _confirmed(results: Results, run: int, peak: float, positions: int) -> bool:
@@ -128,18 +172,19 @@ def _confirmed(results: Results, run: int, peak: float, positions: int) -> bool:
 
 
 def steps(results: Results, run: int, arrays) -> Figure:
-    """Step time by decode step."""
+    """Step time by decode step, on an axis that leaves 0 out, so that the spikes of compression can be seen."""
     view = views.steps(results, run, arrays)
     if isinstance(view, views.Missing):
         return {"missing": view.reason}
     curve = view.curve
     traces = [] if curve.width == 1 else _band(curve.x, curve.low, curve.high)
-    traces.append(_line(curve.x, curve.mean, "step time" if curve.width == 1 else "mean", shape="hv"))
-    values = curve.high[np.isfinite(curve.high)]
-    said = f"Median {np.median(curve.mean[np.isfinite(curve.mean)]):.5g} µs, longest {values.max():.5g} µs. " if len(values) else ""
+    traces.append(_line(curve.x, curve.mean, "step time" if curve.width == 1 else "mean", shape="hvh"))
     drawn = "every step is drawn" if curve.width == 1 else f"band: smallest to largest of {curve.width} steps"
-    return _figure(traces, "context length at the step (tokens)", "step time (µs)",
-                   f"{said}A block that fills up (every {view.block_size} steps) is compressed within its step; {drawn}.")
+    figure = _figure(traces, "context length at the step (tokens)", "step time (ms)", f"{steps_in_words(view)} Note the axis: it begins "
+                     f"at {view.low:.4g} ms, not at 0; {drawn}.")
+    figure["layout"]["yaxis"].update(range=[view.low, view.high], rangemode="normal")
+    figure["layout"]["xaxis"]["tickformat"] = ",d"
+    return figure
 
 
 def prefix(results: Results, run: int, arrays) -> Figure:
@@ -149,21 +194,24 @@ def prefix(results: Results, run: int, arrays) -> Figure:
         return {"missing": view.reason}
     blocks = np.arange(view.block_size, view.shift[-1] + 1, view.block_size) if view.block_size else np.empty(0)
     finite = np.isfinite(view.sensitivity)
-    worst = int(np.argmax(np.where(finite, view.sensitivity, -np.inf)))
-    caption = (f"Mean |change of loss| at the same content when unrelated tokens are put in front; largest "
-               f"{_number(view.sensitivity[worst])} at {view.shift[worst]} tokens; lines: multiples of block_size.")
-    return _figure([_line(view.shift, view.sensitivity, "sensitivity")], "prefix (tokens)", "prefix sensitivity", caption,
-                   blocks if len(blocks) <= views.MOST_GRID_LINES else ())
+    highest = int(np.argmax(np.where(finite, view.sensitivity, -np.inf)))
+    style = loss_style(views.settings.loss_metric(results))
+    caption = (f"How much the loss of the same text changes, on average, when unrelated tokens are put in front of it and so move it "
+               f"against the block grid; 0 where the grid falls on itself again. Largest {write(view.sensitivity[highest], style)} at "
+               f"{view.shift[highest]} tokens; lines: multiples of block_size.")
+    return _figure([_line(view.shift, view.sensitivity, "sensitivity")], "tokens put in front", "mean |change of loss|", caption,
+                   blocks if len(blocks) <= views.MOST_GRID_LINES else (), style=style, highest=_highest(view.sensitivity))
 
 
 # Figures of one run, in the order of the page: key -> (title, function).
 RUN_FIGURES = {
     "position": ("Loss by position", position),
     "zoom": ("Four blocks around the worst place", zoom),
-    "phase": ("Loss by phase", phase),
+    "phase": ("Loss by phase: the profile folded", phase),
+    "jumps": ("Jumps of the loss by phase", jumps),
     "spectrum": ("Spectrum of the loss", loss_spectrum),
-    "steps": ("Step time while decoding", steps),
     "prefix": ("Sensitivity to a prefix", prefix),
+    "steps": ("Step time while decoding", steps),
 }
 
 
@@ -196,14 +244,21 @@ def _band(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[Figure]:
             {**edge, "y": numbers(high), "name": "smallest to largest", "fill": "tonexty", "fillcolor": "rgba(0,114,178,0.22)"}]
 
 
-def _figure(traces: list[Figure], x_title: str, y_title: str, caption: str, lines=(), x_type: str = "linear") -> Figure:
-    """lines: x of vertical lines (block boundaries)."""
+def _figure(traces: list[Figure], x_title: str, y_title: str, caption: str, lines=(), x_type: str = "linear", style: str = "number",
+            highest: float = 0.0) -> Figure:
+    """lines: x of vertical lines (block boundaries); style "percent": y is a share; highest: largest y, 0 for plotly's own range."""
     shapes = [{"type": "line", "xref": "x", "yref": "paper", "x0": float(x), "x1": float(x), "y0": 0, "y1": 1, "layer": "below",
                "line": {"color": palette.GRID, "width": 0.7}} for x in lines]
+    y_axis: Figure = {"title": {"text": y_title}, "rangemode": "tozero", "automargin": True}
+    if style == "percent":
+        y_axis["tickformat"] = ".1~%"  # 0.125 -> 12.5%, 0.5 -> 50%
+    if highest > 0:
+        y_axis["range"] = [0, 1.06 * highest]
     return {"data": traces, "caption": caption, "layout": {
-        "xaxis": {"title": {"text": x_title}, "type": x_type, "automargin": True},
-        "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "automargin": True}, "shapes": shapes}}
+        "xaxis": {"title": {"text": x_title}, "type": x_type, "automargin": True}, "yaxis": y_axis, "shapes": shapes}}
 
 
-def _number(value: float | None) -> str:
-    return write(value, "number")
+def _highest(values: np.ndarray) -> float:
+    """Largest finite value; 0 where there is none."""
+    finite = values[np.isfinite(values)]
+    return float(finite.max()) if len(finite) else 0.0

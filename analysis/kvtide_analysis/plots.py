@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
 
 from . import palette, views
+from .captions import phase_title
+from .columns import METRIC_TITLES, loss_style
 from .results import Results
 from .spectrum import Spectrum
 
-METRIC_TITLES = {
-    "mass_loss": "attention lost (share)", "lost_mass": "attention lost (absolute share)", "output_loss": "output error",
-    "output_loss_signed": "output error, signed", "bits_lost": "bits lost per element",
-}
-
-
 def plot_pareto(axes: Axes, results: Results) -> None:
-    """Memory saving against worst-span loss, one point a run; the line joins the runs that none beats in both."""
+    """Memory saving against worst-span loss, one point a run, with a stem down to its mean loss; the line joins the runs that none
+    beats in both."""
     view = views.pareto(results)
     if _missing(axes, view):
         return
@@ -25,14 +23,17 @@ def plot_pareto(axes: Axes, results: Results) -> None:
         axes.plot(100 * view.saving[index], view.worst[index], linestyle="none", alpha=0.9,
                   marker=palette.symbol(blocks.index(view.block_size[index]))[1],
                   color=palette.colour(policies.index(view.policy[index])))
-    axes.plot(100 * view.saving[view.front], view.worst[view.front], color=palette.GREY, linewidth=1, zorder=0)
+    axes.plot(100 * view.saving[view.front], view.worst[view.front], color=palette.GREY, linewidth=1, linestyle=":", zorder=0)
+    axes.vlines(100 * view.saving, view.mean, view.worst, color=palette.GRID, linewidth=0.8, zorder=0)
+    axes.plot(100 * view.saving, view.mean, marker="_", linestyle="none", color=palette.GREY, zorder=0, label="mean loss")
     for number, policy in enumerate(policies):
         axes.plot([], [], color=palette.colour(number), marker="o", linestyle="none", label=policy)
     for number, block in enumerate(blocks):
         axes.plot([], [], color=palette.GREY, marker=palette.symbol(number)[1], linestyle="none", label=f"B {block}")
     axes.set_xlabel("KV-cache memory saved (%)")
-    axes.set_ylabel(f"worst span: {_metric_title(results)}")
-    axes.legend(fontsize="x-small", ncols=2)
+    metric = views.settings.loss_metric(results)
+    _loss_axis(axes, metric, f"{METRIC_TITLES.get(metric, metric)} in the worst span")
+    axes.legend(fontsize="x-small", ncols=1, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
 
 
 def plot_position(axes: Axes, results: Results, run: int, zoom: bool = False) -> None:
@@ -52,7 +53,7 @@ def plot_position(axes: Axes, results: Results, run: int, zoom: bool = False) ->
         axes.step(view.whole.x, view.whole.mean, where="post", color=palette.COLOURS[0], linewidth=0.8, label="mean")
         axes.legend(fontsize="x-small")
     axes.set_xlabel("position (tokens)")
-    axes.set_ylabel(METRIC_TITLES.get(view.metric, view.metric))
+    _loss_axis(axes, view.metric)
 
 
 def plot_phase(axes: Axes, results: Results, run: int) -> None:
@@ -63,9 +64,26 @@ def plot_phase(axes: Axes, results: Results, run: int) -> None:
     axes.fill_between(view.fold.phase, view.fold.low, view.fold.high, step="mid", color=palette.COLOURS[0], alpha=0.2,
                       linewidth=0, label="smallest to largest")
     axes.step(view.fold.phase, view.fold.mean, where="mid", color=palette.COLOURS[0], label="mean")
-    axes.set_xlim(0, view.period)
-    axes.set_xlabel(f"phase: (position − {view.offset}) mod {view.period} (tokens)")
-    axes.set_ylabel(METRIC_TITLES.get(view.metric, view.metric))
+    axes.set_xlim(*_phase_range(view.period))
+    axes.set_xlabel(phase_title(view.period, view.offset))
+    _loss_axis(axes, view.metric)
+    axes.legend(fontsize="x-small")
+
+
+def plot_jumps(axes: Axes, results: Results, run: int) -> None:
+    """Share of the loss jumps at each phase: whole blocks make one bar at phase 0, anything else an even spread."""
+    view = views.jumps(results, run, results.run(run))
+    if _missing(axes, view):
+        return
+    axes.bar(view.phase, view.share, width=1.0, color=palette.COLOURS[0])
+    axes.plot(view.outstanding, view.share[view.outstanding], marker="D", linestyle="none", color=palette.COLOURS[1], markersize=5,
+              label=f"over {views.LEAST_OUTSTANDING} × even")
+    axes.axhline(1 / view.period, color=palette.GREY, linestyle=":", linewidth=1, label="spread evenly")
+    axes.set_xlim(*_phase_range(view.period))
+    axes.set_ylim(0, 1.08 * np.nanmax(view.share))
+    axes.set_xlabel(phase_title(view.period, view.offset))
+    axes.set_ylabel("share of the jumps")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.legend(fontsize="x-small")
 
 
@@ -78,7 +96,9 @@ def plot_spectrum(axes: Axes, results: Results, run: int) -> None:
     axes.plot(view.period, view.power, color=palette.COLOURS[0], linewidth=0.9, label="loss profile")
     axes.plot(view.period, view.limit_95, color=palette.GREY, linestyle=":", label="95 %, one period")
     axes.plot(view.period, view.limit_99, color=palette.COLOURS[1], linestyle="--", label="99 %, all periods")
-    axes.set_xscale("log")
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.axvline(max(views.settings.block_size(results, run), 1), color=palette.GRID, linewidth=0.8, label="block_size")
     axes.set_xlabel("period (tokens)")
     axes.set_ylabel("power (white noise = 1)")
     axes.legend(fontsize="x-small")
@@ -93,9 +113,10 @@ def plot_steps(axes: Axes, results: Results, run: int) -> None:
         axes.fill_between(view.curve.x, view.curve.low, view.curve.high, step="post", color=palette.COLOURS[0], alpha=0.35,
                           linewidth=0, label=f"smallest to largest of {view.curve.width} steps")
         axes.legend(fontsize="x-small")
-    axes.step(view.curve.x, view.curve.mean, where="post", color=palette.COLOURS[0], linewidth=0.8)
+    axes.step(view.curve.x, view.curve.mean, where="mid", color=palette.COLOURS[0], linewidth=0.8)
+    axes.set_ylim(view.low, view.high)
     axes.set_xlabel("context length at the decode step (tokens)")
-    axes.set_ylabel("step time (µs)")
+    axes.set_ylabel("step time (ms; the axis does not begin at 0)")
 
 
 def plot_prefix(axes: Axes, results: Results, run: int) -> None:
@@ -106,24 +127,31 @@ def plot_prefix(axes: Axes, results: Results, run: int) -> None:
     axes.plot(view.shift, view.sensitivity, color=palette.COLOURS[0], marker="." if len(view.shift) < 200 else None)
     for boundary in np.arange(view.block_size, view.shift[-1] + 1, view.block_size) if view.block_size else ():
         axes.axvline(boundary, color=palette.GRID, linewidth=0.6, zorder=0)
-    axes.set_xlabel("prefix (tokens)")
-    axes.set_ylabel("prefix sensitivity (mean |change of loss|)")
+    axes.set_xlabel("tokens put in front")
+    _loss_axis(axes, views.settings.loss_metric(results), "mean |change of loss|")
 
 
-# What `plot --what` offers; the run is ignored by pareto.
+# What `plot --what` offers: the panels of each, side by side. The run is ignored by pareto.
 PLOTS = {
-    "pareto": lambda axes, results, run: plot_pareto(axes, results),
-    "position": plot_position,
-    "phase": plot_phase,
-    "spectrum": plot_spectrum,
-    "steps": plot_steps,
-    "prefix": plot_prefix,
+    "pareto": (lambda axes, results, run: plot_pareto(axes, results),),
+    "position": (plot_position,),
+    "phase": (plot_phase, plot_jumps),
+    "spectrum": (plot_spectrum,),
+    "steps": (plot_steps,),
+    "prefix": (plot_prefix,),
 }
 
 
-def _metric_title(results: Results) -> str:
-    metric = views.settings.loss_metric(results)
-    return METRIC_TITLES.get(metric, metric)
+def _loss_axis(axes: Axes, metric: str, title: str = "") -> None:
+    axes.set_ylabel(title or METRIC_TITLES.get(metric, metric))
+    axes.set_ylim(bottom=0)
+    if loss_style(metric) == "percent":
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def _phase_range(period: int) -> tuple[float, float]:
+    """Room on the left, so that a bar at phase 0 stands clear of the axis."""
+    return -0.02 * period - 0.5, period - 0.5
 
 
 def _missing(axes: Axes, view: object) -> bool:

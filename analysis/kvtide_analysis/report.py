@@ -14,7 +14,7 @@ import numpy as np
 
 from . import figures, settings
 from .certainty import certainty
-from .columns import TABLE, loss_style, write
+from .columns import METRIC_TITLES, TABLE, loss_style, write
 from .results import Results
 from .verdict import verdict
 
@@ -39,7 +39,7 @@ def render(results: Results, worst_max: float) -> str:
         verdict="".join(f"<p>{escape(sentence)}</p>" for sentence in verdict(results, worst_max)),
         warnings="".join(f'<p class="warning">{escape(text)}</p>' for text in settings.warnings(results)),
         bound=escape(write(worst_max, style)), table=_table(results, set(details), worst_max), options=options,
-        legend=escape(_legend(results)), detail_note=escape(note),
+        legend=_legend(results), detail_note=escape(note),
         figures="".join(f'<figure><h3 id="title-{key}">{escape(title)}</h3><div class="plot" id="plot-{key}" role="img" '
                         f'aria-labelledby="title-{key}"></div><figcaption id="caption-{key}" aria-live="polite"></figcaption></figure>'
                         for key, (title, _) in figures.RUN_FIGURES.items()),
@@ -109,19 +109,27 @@ def _certainty_or_failure(row) -> str:
 
 
 def _legend(results: Results) -> str:
-    """Definitions of the columns shown, as the file gives them."""
-    shown = [column for column in TABLE if column.name in results.summary]
-    return ". ".join(f"{column.title}: {results.definitions[column.name]}" for column in shown) + "."
+    """Definitions of the columns shown, as the file gives them, as list items."""
+    return "".join(f"<dt>{html.escape(column.title)}</dt><dd>{html.escape(results.definitions[column.name])}</dd>"
+                   for column in TABLE if column.name in results.summary)
 
 
 def _subtitle(results: Results) -> str:
-    document = settings.experiment(results)
-    parts = [f"{len(results)} runs"]
-    parts += [f"{key} {document[key]}" for key in ("model", "gpu", "context_tokens", "batch") if key in document]
-    if "loss_model" in results.attrs:
-        parts.append(f"loss from attention of {results.attrs['loss_model']}, {results.attrs.get('loss_tokens', '?')} tokens")
-    parts.append(f"loss metric {settings.loss_metric(results)}")
-    return "; ".join(parts) + "."
+    """What was simulated, in one line, and what it costs without compression."""
+    document, metric = settings.experiment(results), settings.loss_metric(results)
+    known = {key: document[key] for key in ("model", "gpu", "context_tokens", "batch") if isinstance(document.get(key), (str, int))}
+    parts = [f"{known[key]}" for key in ("model", "gpu") if key in known]
+    parts += [f"{write(known['context_tokens'], 'integer')} tokens of context"] if "context_tokens" in known else []
+    parts += [f"batch {known['batch']}"] if "batch" in known else []
+    text = f"{', '.join(parts)}: {len(results)} settings. " if parts else f"{len(results)} settings. "
+    text += f"Loss is {METRIC_TITLES.get(metric, metric)} ({metric}). B is block_size in tokens."
+    full = {name: results.summary[name].dropna() for name in ("kv_bytes_full", "max_sequences_full", "decode_step_us_full")
+            if name in results.summary}
+    if len(full) == 3 and all(values.nunique() == 1 for values in full.values()):
+        text += (f" Without compression: {full['kv_bytes_full'].iloc[0] / 2**30:.2f} GiB of KV a sequence, "
+                 f"{write(full['max_sequences_full'].iloc[0], 'integer')} sequences at once, "
+                 f"{full['decode_step_us_full'].iloc[0] / 1000:.2f} ms a decode step.")
+    return text
 
 
 def _provenance(results: Results) -> str:

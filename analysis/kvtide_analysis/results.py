@@ -27,11 +27,13 @@ class ResultsError(Exception):
 class RunArrays(Mapping[str, xr.Dataset]):
     """The arrays of one run, one `xarray.Dataset` per group ("loss", "phase", "machine", ...).
 
-    A group that the run does not have is simply absent: `"scan" in run` asks, `run.get("scan")` gives None.
+    A group that the run does not have is simply absent: `"scan" in run` asks, `run.get("scan")` gives None. `attrs` are those of the
+    run itself (its resolved compression, the offset of its block grid).
     """
 
-    def __init__(self, name: str, groups: dict[str, xr.Dataset]):
+    def __init__(self, name: str, groups: dict[str, xr.Dataset], attrs: dict[str, object] | None = None):
         self.name = name
+        self.attrs = attrs or {}
         self._groups = groups
 
     def __getitem__(self, group: str) -> xr.Dataset:
@@ -81,8 +83,10 @@ class Results:
         name = f"{index:05d}"
         with _open(self.path) as file:
             group = file.get(f"runs/{name}")
-            groups = dict(_read_groups(self.path, group)) if isinstance(group, h5py.Group) else {}
-        return RunArrays(name, groups)
+            if not isinstance(group, h5py.Group):
+                return RunArrays(name, {})
+            attrs = {key: _plain(value) for key, value in group.attrs.items()}
+            return RunArrays(name, dict(_read_groups(self.path, group)), attrs)
 
 
 def open_results(path: str | os.PathLike[str]) -> Results:

@@ -14,6 +14,7 @@ from .results import SUPPORTED_SCHEMA, Results
 # Defaults of the experiment file, for keys that it does not give.
 DEFAULT_BLOCK_SIZE = 128
 DEFAULT_METRIC = "mass_loss"
+DEFAULT_SPAN = 8
 
 
 def experiment(results: Results) -> dict[str, Any]:
@@ -56,6 +57,16 @@ def loss_metric(results: Results) -> str:
     return str(lookup(experiment(results), "loss.metric", DEFAULT_METRIC))
 
 
+def span(results: Results) -> int:
+    """Positions in a span of `loss_worst`."""
+    return _positive(lookup(experiment(results), "loss.span", DEFAULT_SPAN)) or DEFAULT_SPAN
+
+
+def short_model(name: str) -> str:
+    """A model's name without how it was stored: "SmolLM2-135M (GGUF Q4_1, dequantised)" -> "SmolLM2-135M"."""
+    return name.split(" (", 1)[0].strip() or name
+
+
 def run_label(results: Results, run: int) -> str:
     """Short name of a run from what was varied: "evict-half, B 64"; "run 3" where nothing was."""
     parts = []
@@ -73,13 +84,13 @@ def warnings(results: Results) -> list[str]:
     """What a reader must know before trusting the figures; empty when there is nothing."""
     found = []
     document = experiment(results)
-    served, recorded = str(document.get("model", "")), str(results.attrs.get("loss_model", ""))
+    served, recorded = str(document.get("model", "")), short_model(str(results.attrs.get("loss_model", "")))
+    context, measured = document.get("context_tokens"), results.attrs.get("loss_tokens")
     if recorded and served and recorded != served:
-        found.append(f"Loss was measured on the attention of {recorded} ({results.attrs.get('loss_tokens', '?')} tokens), "
-                     f"bytes and times on {served}: score-driven choices are carried over, losses are those of {recorded}.")
-    context = document.get("context_tokens")
-    if context is not None and results.attrs.get("loss_tokens") not in (None, context):
-        found.append(f"Context lengths differ: {results.attrs['loss_tokens']} tokens for loss, {context} for the machine.")
+        found.append(f"Loss and machine are of two models: loss was measured on the attention of {recorded}{_tokens(measured)}; bytes and "
+                     f"times are those of {served}{_tokens(context)}. Score-driven choices are carried over; losses are {recorded}'s.")
+    elif context is not None and measured not in (None, context):
+        found.append(f"Context lengths differ: loss was measured{_tokens(measured)}, bytes and times{_tokens(context)}.")
     found += str(results.attrs.get("warnings", "") or "").splitlines()
     for run, row in results.summary.iterrows():
         if row.get("status") == "failed":
@@ -92,6 +103,10 @@ def warnings(results: Results) -> list[str]:
     if not document:
         found.append("The file stores no readable experiment: defaults are assumed for block_size and the loss metric.")
     return found
+
+
+def _tokens(count: Any) -> str:
+    return f" over {count:,} tokens" if isinstance(count, int) else ""
 
 
 @functools.lru_cache(maxsize=1024)

@@ -8,6 +8,7 @@ import pandas as pd
 from . import settings
 from .columns import loss_style, write
 from .results import Results
+from .worst import describe, worst
 
 
 def verdict(results: Results, worst_max: float) -> list[str]:
@@ -28,32 +29,42 @@ def _best(results: Results, rows: pd.DataFrame, worst_max: float, style: str) ->
     saving = rows[(rows["memory_saving"] > 0) & (rows["loss_worst"] <= worst_max)]
     bound = write(worst_max, style)
     if saving.empty:
-        return f"No setting that saves memory keeps its worst span at or under {bound} loss."
+        return f"No setting that saves memory keeps every {_span(results)} at or under {bound} loss."
     run = saving.sort_values(["memory_saving", "loss_worst"], ascending=[False, True]).index[0]
     row = rows.loc[run]
-    text = (f"{settings.run_label(results, run)} saves most with a worst span at or under {bound}: "
-            f"{write(row['memory_saving'], 'percent')} of the cache, worst {write(row['loss_worst'], style)}")
+    text = (f"{settings.run_label(results, run)} saves most with no {_span(results)} losing more than {bound}: "
+            f"{write(row['memory_saving'], 'percent')} of the KV cache, at {write(row['loss_worst'], style)} loss in the worst span")
     if _has(row, "loss_mean"):
-        text += f", mean {write(row['loss_mean'], style)}"
+        text += f" and {write(row['loss_mean'], style)} in the mean"
     if _has(row, "decode_speedup"):
-        text += f"; decode steps {write(row['decode_speedup'], 'factor')} as fast"
+        text += f"; a decode step is {write(row['decode_speedup'], 'factor')} as fast"
     if _has(row, "max_sequences") and _has(row, "max_sequences_full"):
         text += (f"; {write(row['max_sequences'], 'integer')} concurrent sequences instead of "
                  f"{write(row['max_sequences_full'], 'integer')}")
     return text + "."
 
 
+def _span(results: Results) -> str:
+    return f"span of {settings.span(results)} tokens"
+
+
 def _offenders(results: Results, rows: pd.DataFrame, worst_max: float, style: str) -> list[str]:
-    over = rows[rows["loss_worst"] > worst_max].sort_values("loss_worst", ascending=False)
+    over = rows[rows["loss_worst"] > worst_max]
+    by = ["loss_worst", "loss_mean"] if "loss_mean" in over else ["loss_worst"]
+    over = over.loc[over[by].round(3).sort_values(by, ascending=False, kind="stable").index]  # ties as they are written
     if over.empty:
         return [f"No setting loses more than {write(worst_max, style)} anywhere."]
-    named = [f"{settings.run_label(results, run)} ({write(row['loss_worst'], style)})" for run, row in over.head(3).iterrows()]
-    text = f"{len(over)} of {len(rows)} settings lose more than that somewhere; worst: {'; '.join(named)}."
-    if "loss_mean" not in over:
-        return [text]
-    hidden = over[over["loss_mean"] <= worst_max]
-    return [text] + ([f"In {len(hidden)} of them the mean hides it: mean loss is within the bound, the worst span is not."]
-                     if len(hidden) else [])
+    sentences = [f"{len(over)} of {len(rows)} settings lose more than {write(worst_max, style)} of some {_span(results)}"]
+    hidden = over[over["loss_mean"] <= worst_max] if "loss_mean" in over else over[:0]
+    if len(hidden):
+        sentences[0] += f"; in {len(hidden)} of them the mean hides it (at or under {write(worst_max, style)})"
+    sentences[0] += "."
+    run = over.index[0]
+    label, found = settings.run_label(results, run), worst(results, run, results.run(run))
+    tied = int((over["loss_worst"].round(3) == over["loss_worst"].round(3).iloc[0]).sum())
+    text = f"Largest: {write(over['loss_worst'].iloc[0], style)}, in "
+    text += f"{tied} settings; of these {label} has the largest mean." if tied > 1 and len(by) > 1 else f"{label}."
+    return [*sentences, text + (f" {describe(found)}" if found else "")]
 
 
 def _periods(results: Results, rows: pd.DataFrame, worst_max: float, style: str) -> list[str]:
@@ -62,7 +73,7 @@ def _periods(results: Results, rows: pd.DataFrame, worst_max: float, style: str)
     lossy = rows[rows["loss_worst"] > 0]
     kinds = lossy["period_kind"].where(np.isfinite(lossy["period"]), "none")
     counts = kinds.value_counts()
-    texts = {"grid_locked": "lose on a grid (the jumps of their loss lie on it)",
+    texts = {"grid_locked": "lose whole blocks on a grid (every jump of their loss lies on it)",
              "level": "repeat at a fixed period beyond chance", "likely": "probably repeat, seen over too few cycles to prove",
              "none": "show no period"}
     parts = [f"{counts[kind]} {text}" for kind, text in texts.items() if kind in counts]
@@ -78,7 +89,7 @@ def _periods(results: Results, rows: pd.DataFrame, worst_max: float, style: str)
             multiples[times] = multiples.get(times, 0) + 1
         said = [f"{'block_size' if times == 1 else f'{times:g} x block_size'} in {count}"
                 for times, count in sorted(multiples.items())]
-        sentence += f" The period found equals {', '.join(said)} of {len(periodic)}."
+        sentence += f" The period found in the loss is {', '.join(said)} of these {len(periodic)}."
     return [sentence]
 
 

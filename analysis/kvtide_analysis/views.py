@@ -17,6 +17,7 @@ from .spectrum import Spectrum, spectrum
 
 MOST_GRID_LINES = 80  # more block boundaries than this are a grey wall, so the figure draws none and says so
 ZOOM_BLOCKS = 4
+LEAST_OUTSTANDING = 4  # times the even share, for a phase to be marked
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,10 @@ class Position:
 
 @dataclass(frozen=True)
 class Phase:
-    """Loss folded on the period found, or on block_size where none was; `fold` arrays are [phase]."""
+    """Loss folded on the period found, or on block_size where none was; `fold` arrays are [phase].
+
+    without_protected  the mean is the file's own, which leaves protected positions out; the range never does
+    """
 
     metric: str
     units: str
@@ -70,13 +74,40 @@ class Phase:
     offset: int
     period_found: bool
     block_size: int
+    without_protected: bool
+
+
+@dataclass(frozen=True)
+class Jumps:
+    """Share of the heads' loss jumps at each phase, summing to 1; both arrays [phase].
+
+    A policy that drops whole blocks jumps at their boundaries only (all at phase 0), even where the mean profile folds flat.
+    outstanding  phases with more than LEAST_OUTSTANDING times the even share 1 / period
+    """
+
+    phase: np.ndarray
+    share: np.ndarray
+    period: int
+    offset: int
+    period_found: bool
+    outstanding: np.ndarray
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Step time in microseconds against the context length at each decode step (the file's `decode_step`, tokens)."""
+    """Step time in milliseconds against the context length at each decode step (the file's `decode_step`, tokens).
+
+    compress_ms  [step] share of it spent compressing; None where the file does not tell
+    full_ms      one step with the uncompressed cache; NaN where unknown
+    low, high    range of the step-time axis: it leaves 0 out, or spikes of a few per cent would not be seen
+    """
 
     curve: series.Envelope
+    context: np.ndarray
+    compress_ms: np.ndarray | None
+    full_ms: float
+    low: float
+    high: float
     block_size: int
 
 
@@ -122,7 +153,7 @@ def position(results: Results, run: int, arrays: RunArrays) -> Position | Missin
         return profile
     metric, units, x, values = profile
     block = settings.block_size(results, run)
-    offset = _offset(results, run, block)
+    offset = _offset(results, run, block, arrays)
     starts = _boundaries(x, block, offset)
     zoom = series.worst_window(values, min(ZOOM_BLOCKS * block or 512, series.DRAWN_WHOLE))
     zoom_starts = _boundaries(x[zoom], block, offset)
@@ -136,7 +167,7 @@ def phase(results: Results, run: int, arrays: RunArrays) -> Phase | Missing:
     found = _found_period(results, run)
     block = settings.block_size(results, run)
     period = found or block
-    offset = _offset(results, run, period)
+    offset = _offset(results, run, period, arrays)
     profile = _profile(results, arrays)
     stored, counts = arrays.array("phase", "loss"), arrays.array("phase", "count")
     if isinstance(profile, Missing):
@@ -146,14 +177,28 @@ def phase(results: Results, run: int, arrays: RunArrays) -> Phase | Missing:
         count = counts.to_numpy() if counts is not None else np.full(len(mean), 0)
         nothing = np.full(len(mean), np.nan)
         return Phase(settings.loss_metric(results), "1", series.Fold(np.arange(len(mean)), mean, nothing, nothing, count),
-                     len(mean), _offset(results, run, len(mean)), found == len(mean), block)
+                     len(mean), _offset(results, run, len(mean), arrays), found == len(mean), block, True)
     metric, units, x, values = profile
     if period < 1:
         return Missing("no period was found and block_size is unknown")
     folded = series.fold(x, values, period, offset)
-    if stored is not None and len(stored) == period:
+    without_protected = stored is not None and len(stored) == period
+    if without_protected:
         folded = series.Fold(folded.phase, stored.to_numpy().astype(float), folded.low, folded.high, folded.count)
-    return Phase(metric, units, folded, period, offset, found > 0, block)
+    return Phase(metric, units, folded, period, offset, found > 0, block, without_protected)
+
+
+def jumps(results: Results, run: int, arrays: RunArrays) -> Jumps | Missing:
+    """The file's fold of the loss jumps (it needs every head, so it cannot be made from the stored mean profile)."""
+    stored = arrays.array("phase", "jump_share")
+    if stored is None or stored.ndim != 1 or not len(stored):
+        return Missing("the file holds no fold of the loss jumps (phase/jump_share)")
+    share = stored.to_numpy().astype(float)
+    if not np.nansum(share) > 0:
+        return Missing("the loss of no head jumps anywhere")
+    period = len(share)
+    return Jumps(np.arange(period), share, period, _offset(results, run, period, arrays), _found_period(results, run) == period,
+                 np.flatnonzero(share > LEAST_OUTSTANDING / period))
 
 
 def loss_spectrum(results: Results, arrays: RunArrays) -> Spectrum | Missing:
@@ -169,10 +214,27 @@ def steps(results: Results, run: int, arrays: RunArrays) -> Steps | Missing:
     for name in ("step_us", "decode_step_us", "step_time_us"):
         values = arrays.array("machine", name)
         if values is not None and values.ndim == 1 and len(values):
-            x = _coordinate(values)
+            x, milliseconds = _coordinate(values), values.to_numpy().astype(float) / 1000
+            compress = arrays.array("machine", "compress_us")
+            compress_ms = compress.to_numpy() / 1000 if compress is not None and compress.shape == values.shape else None
+            full = results.summary.at[run, "decode_step_us_full"] if "decode_step_us_full" in results.summary else math.nan
             block = settings.block_size(results, run)
-            return Steps(series.envelope(x, values.to_numpy().astype(float), block), block)
+            low, high = _range_around(milliseconds)
+            return Steps(series.envelope(x, milliseconds, block), x, compress_ms, float(full) / 1000, low, high, block)
     return Missing("the run has no step times (measure: time gives them)")
+
+
+def _range_around(values: np.ndarray) -> tuple[float, float]:
+    """Axis from a little below the smallest to a little above the largest value; at least 1 % of it high, so that nothing is no noise.
+
+    Example: 11.53 to 12.14 -> 11.50 to 12.20 (a margin of 5 and 10 % of the difference).
+    """
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    spread = max(high - low, 0.01 * abs(high), 1e-9)
+    return max(low - 0.05 * spread, 0.0), high + 0.1 * spread
 
 
 def prefix(results: Results, run: int, arrays: RunArrays) -> Prefix | Missing:
@@ -205,13 +267,16 @@ def _coordinate(array) -> np.ndarray:
     return values if array.size < 2 or np.all(np.diff(values) > 0) else np.arange(array.size)
 
 
-def _offset(results: Results, run: int, period: int) -> int:
-    """First block boundary at or after position 0, given blocks of `period`.
+def _offset(results: Results, run: int, period: int, arrays: RunArrays) -> int:
+    """First block boundary at or after position 0, given blocks of `period`: as found, else as the run's setting has it.
 
     The file's grid_offset is added before division (position p is in block (p + grid_offset) / period): 17 of 64 -> boundary 47.
     """
     value = results.summary.at[run, "grid_offset"] if "grid_offset" in results.summary else 0
     known = isinstance(value, (int, float, np.number)) and np.isfinite(value)
+    if not known:
+        value = arrays.attrs.get("grid_offset_setting")
+        known = isinstance(value, int)
     return int(-round(value)) % period if known and period > 0 else 0
 
 

@@ -118,6 +118,10 @@ def _write_run(writer: Writer, root: str, profile: np.ndarray, block: int, keep:
     count = np.bincount(phase, minlength=block)
     writer.array(f"{root}/phase/loss", np.bincount(phase, profile, block) / count, f"{root}/phase/phase")
     writer.array(f"{root}/phase/count", count, f"{root}/phase/phase")
+    # Whole blocks jump at their first position, codecs everywhere.
+    share = np.where(np.arange(block) == 0, 1.0, 0.0) if grid else np.full(block, 1 / block)
+    writer.array(f"{root}/phase/jump_share", share, f"{root}/phase/phase")
+    writer.array(f"{root}/loss/attention", np.full(positions, 1 / positions), f"{root}/loss/position")
     if not full:
         return
     scanned = np.arange(0, positions, 8)
@@ -132,6 +136,7 @@ def _write_run(writer: Writer, root: str, profile: np.ndarray, block: int, keep:
     writer.scale(f"{root}/machine/decode_step", step, "1")
     writer.array(f"{root}/machine/step_us", 21000 * (0.4 + 0.6 * keep) + 800.0 * (step % block == block - 1),
                  f"{root}/machine/decode_step", "us")
+    writer.array(f"{root}/machine/compress_us", 800.0 * (step % block == block - 1), f"{root}/machine/decode_step", "us")
     writer.array(f"{root}/machine/hbm_bytes", np.full(1024, keep * 2**35), f"{root}/machine/decode_step", "B")
 
 

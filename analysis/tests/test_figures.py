@@ -64,6 +64,46 @@ def test_spectrum_caption_confirms_a_peak_only_at_the_period_found(demo_file, fo
     assert ("do not confirm" not in caption) == confirmed
 
 
+def test_jump_figure_of_whole_blocks_is_one_bar_at_phase_0(demo_file):
+    results = open_results(demo_file)
+    figure = figures.jumps(results, 2, results.run(2))  # evict-75, B 128
+    assert figure["data"][0]["y"] == [1] + [0] * 127
+    assert figure["data"][1]["x"] == [0]  # the mark
+    # 1 / 128 = 0.78 %
+    assert "fall on phase 0, the first position of a block" in figure["caption"] and "0.8 % (dotted)" in figure["caption"]
+
+
+def test_jump_figure_of_a_codec_names_no_phase(demo_file):
+    results = open_results(demo_file)
+    figure = figures.jumps(results, 15, results.run(15))  # int8, B 256
+    assert figure["data"][1]["x"] == []
+    assert "no particular place" in figure["caption"]
+
+
+def test_jumps_on_the_grid_without_a_period_found_are_said_to_rest_on_the_setting(demo_file):
+    results = open_results(demo_file)
+    results.summary.loc[2, "period"] = np.nan
+    assert "which the setting told; from the loss alone no period was proven" in figures.jumps(results, 2, results.run(2))["caption"]
+
+
+def test_step_time_axis_shows_the_spikes_and_says_that_it_leaves_0_out(demo_file):
+    results = open_results(demo_file)
+    figure = figures.steps(results, 2, results.run(2))
+    low, high = figure["layout"]["yaxis"]["range"]
+    # evict-75 keeps 0.75: 21 ms * (0.4 + 0.6 * 0.75) = 17.85 ms; spikes of 0.8 ms: margins of 5 and 10 % of that.
+    assert (low, high) == pytest.approx((17.81, 18.73))
+    # 1,024 steps hold 8 blocks of 128; 0.8 of 17.85 is 4.48 %.
+    assert "8 of 1024 steps compress blocks that filled up, 128 tokens apart: up to 0.8 ms more (4.5 % of a step)" in figure["caption"]
+    assert "begins at 17.81 ms, not at 0" in figure["caption"]
+
+
+def test_block_grid_follows_the_setting_where_no_grid_was_found(demo_file):
+    results = open_results(demo_file)
+    arrays = results.run(13)  # int8, B 64: no period
+    arrays.attrs["grid_offset_setting"] = 17
+    assert list(views.position(results, 13, arrays).boundaries[:2]) == [47, 111]
+
+
 def test_step_time_figure_spikes_once_a_block(demo_file):
     results = open_results(demo_file)
     run = 2  # evict-75, B 128

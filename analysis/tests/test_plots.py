@@ -20,9 +20,11 @@ def axes():
 
 @pytest.mark.parametrize("what", list(plots.PLOTS))
 def test_plot_names_both_axes(demo_file, axes, what):
-    plots.PLOTS[what](axes, open_results(demo_file), 5)
-    assert axes.get_xlabel() and axes.get_ylabel()
-    assert axes.has_data()
+    for panel in plots.PLOTS[what]:
+        axes.clear()
+        panel(axes, open_results(demo_file), 5)
+        assert axes.get_xlabel() and axes.get_ylabel()
+        assert axes.has_data()
 
 
 @pytest.mark.parametrize("what", ["spectrum", "prefix", "steps"])
@@ -30,15 +32,21 @@ def test_plot_without_data_says_why(tmp_path, axes, what):
     from conftest import write_results
 
     write_results(tmp_path / "thin.h5", full=False)
-    plots.PLOTS[what](axes, open_results(tmp_path / "thin.h5"), 0)
+    plots.PLOTS[what][0](axes, open_results(tmp_path / "thin.h5"), 0)
     assert axes.texts[0].get_text().startswith("No data:")
 
 
 def test_phase_plot_of_a_long_profile_has_64_on_its_axis(long_file, axes):
     plots.plot_phase(axes, open_results(long_file), 1)
-    assert axes.get_xlim() == (0, 64)
+    assert axes.get_xlim()[1] == 63.5
     assert "mod 64" in axes.get_xlabel()
     np.testing.assert_array_equal(axes.lines[0].get_xdata(), np.arange(64))
+
+
+def test_phase_plot_has_a_second_panel_with_one_bar_at_the_first_position_of_a_block(demo_file, axes):
+    plots.PLOTS["phase"][1](axes, open_results(demo_file), 5)  # evict-50, B 128 (run 0 is the identity)
+    heights = [bar.get_height() for bar in axes.patches]
+    assert len(heights) == 128 and heights[0] == 1 and not any(heights[1:])
 
 
 def test_command_line_offers_exactly_the_plots_there_are():

@@ -20,28 +20,35 @@ def results(demo_file):
 def test_best_is_the_largest_saving_within_the_bound(results):
     results.summary.loc[[4, 16], "loss_worst"] = [0.2, 0.21]  # evict-50 B 64 (saves 50 %) at the bound; int4 B 64 (72 %) just over
     first = verdict(results, worst_max=0.2)[0]
-    assert first.startswith("evict-50, B 64 saves most") and "50.0 % of the cache, worst 20.0 %, mean 10.0 %" in first
+    assert first.startswith("evict-50, B 64 saves most with no span of 8 tokens losing more than 20.0 %: 50.0 % of the KV cache")
+    assert "at 20.0 % loss in the worst span and 10.0 % in the mean" in first
     assert "24 concurrent sequences instead of 12" in first
 
 
 def test_identity_is_never_the_best(results):
     results.summary.loc[0, "loss_worst"] = 0.0
-    assert verdict(results, worst_max=0.2)[0] == "No setting that saves memory keeps its worst span at or under 20.0 % loss."
+    assert verdict(results, worst_max=0.2)[0] == "No setting that saves memory keeps every span of 8 tokens at or under 20.0 % loss."
 
 
 def test_worst_offenders_are_counted_and_hidden_means_are_told(results):
     results.summary.loc[7, "loss_worst"] = 0.9
     said = " ".join(verdict(results, worst_max=0.2))
-    assert "22 of 22 settings lose more than that somewhere; worst: evict-25, B 64 (90.0 %)" in said
-    assert "In 22 of them the mean hides it" in said  # every mean is 0.1
+    assert "22 of 22 settings lose more than 20.0 % of some span of 8 tokens; in 22 of them the mean hides it" in said  # every mean is 0.1
+    assert "Largest: 90.0 %, in evict-25, B 64." in said
+
+
+def test_of_equally_bad_settings_the_one_with_the_largest_mean_is_named(results):
+    results.summary.loc[[7, 9], "loss_worst"] = [0.9999, 1.0]  # both are written 100.0 %
+    results.summary.loc[7, "loss_mean"] = 0.3
+    assert "Largest: 100.0 %, in 2 settings; of these evict-25, B 64 has the largest mean." in " ".join(verdict(results, 0.2))
 
 
 def test_periods_are_compared_with_block_size_only_after_they_were_found(results):
     results.summary.loc[1, "period"] = 128.0  # B is 64: every other block
     said = " ".join(verdict(results, worst_max=0.2))
     # 4 eviction policies x 3 blocks are on the grid; one of them at twice its block size.
-    assert "12 lose on a grid" in said and "10 show no period" in said
-    assert "block_size in 11, 2 x block_size in 1 of 12" in said
+    assert "12 lose whole blocks on a grid" in said and "10 show no period" in said
+    assert "is block_size in 11, 2 x block_size in 1 of these 12" in said
 
 
 def test_runs_without_numbers_leave_a_plain_sentence(results):
@@ -82,8 +89,10 @@ def test_block_size_comes_from_sweep_then_resolved_setting_then_file_then_defaul
 
 def test_warnings_tell_a_borrowed_loss_model_and_failed_runs(demo_file):
     results = open_results(demo_file)
-    assert "attention of smollm2-135m (2021 tokens), bytes and times on llama-3.1-8b" in settings.warnings(results)[0]
+    results.attrs["loss_model"] = "smollm2-135m (GGUF, float32)"
+    first = settings.warnings(results)[0]
+    assert "attention of smollm2-135m over 2,021 tokens; bytes and times are those of llama-3.1-8b over 32,768 tokens" in first
     results.summary.loc[2, ["status", "status_reason"]] = ["failed", "does not fit: needs 90 GB"]
     assert any("evict-75, B 128 has no result: does not fit: needs 90 GB." == text for text in settings.warnings(results))
     results.attrs["loss_model"], results.attrs["loss_tokens"] = "llama-3.1-8b", 32768
-    assert not any("measured on the attention" in text or "lengths differ" in text for text in settings.warnings(results))
+    assert not any("two models" in text or "lengths differ" in text for text in settings.warnings(results))

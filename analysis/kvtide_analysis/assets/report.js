@@ -5,7 +5,8 @@
   const byId = (id) => document.getElementById(id);
   const OTHER = { colour: "#009E73", fill: "rgba(0,158,115,0.2)" };
   const narrow = window.matchMedia("(max-width: 700px)").matches;  // no room for a tool bar beside the legend
-  const config = { responsive: true, displaylogo: false, displayModeBar: narrow ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+  const pointer = window.matchMedia("(hover: hover)").matches;  // else the tool bar would never leave
+  const config = { responsive: true, displaylogo: false, displayModeBar: narrow || !pointer ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d"] };
 
   // ---- table -------------------------------------------------------------------------------------------------------
   const body = byId("runs").tBodies[0];
@@ -48,7 +49,7 @@
   const base = {
     margin: { l: 56, r: 12, t: 10, b: 48 }, paper_bgcolor: "#fff", plot_bgcolor: "#fff", hovermode: "closest",
     font: { family: "system-ui, DejaVu Sans, sans-serif", size: 13, color: "#1b1b1b" }, showlegend: true,
-    legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", font: { size: 12 } },
+    legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", font: { size: narrow ? 10 : 12 } },
   };
   const axis = { gridcolor: "#ececec", linecolor: "#767676", zeroline: false, ticks: "outside" };
 
@@ -73,8 +74,10 @@
     let caption = figure.caption;
     if (other && !other.missing && key !== "zoom") {
       for (const trace of other.data.filter((each) => each.meta === "compared"))
-        traces.push({ ...trace, name: otherName, line: { ...trace.line, color: OTHER.colour, dash: "dash" } });
+        traces.push({ ...trace, name: otherName, ...(trace.type === "bar" ? { marker: { color: OTHER.colour, opacity: 0.6 } }
+          : { line: { ...trace.line, color: OTHER.colour, dash: "dash" } }) });
       delete layout.xaxis.range;
+      delete layout.yaxis.range;
       caption += ` ${otherName} (dashed): ${other.caption}`;
     }
     layout.showlegend = traces.length > 1;
@@ -117,7 +120,10 @@
   // A printed page is narrower than the window.
   const fit = (width) => document.querySelectorAll(".js-plotly-plot").forEach((plot) => Plotly.relayout(plot, width
     ? { width, height: 300, autosize: false } : { width: null, height: null, autosize: true }));
-  window.addEventListener("beforeprint", () => window.Plotly && fit(680));
+  window.addEventListener("beforeprint", () => {
+    for (const details of document.querySelectorAll("details")) details.open = true;
+    if (window.Plotly) fit(680);
+  });
   window.addEventListener("afterprint", () => window.Plotly && fit(0));
 
   // The plotting library is stored compressed: a third of its size, inflated by the browser itself.
