@@ -126,12 +126,6 @@ struct Opened {
   TraceLayout layout;
 };
 
-void rotate_rows(const kv::Rope& rope, const std::vector<std::int64_t>& positions, kv::RowMatrix& rows) {
-  for (std::int64_t row = 0; row < rows.rows(); ++row)
-    rope.rotate({rows.row(row).data(), static_cast<std::size_t>(rows.cols())},
-                static_cast<double>(positions[static_cast<std::size_t>(row) % positions.size()]));
-}
-
 }  // namespace
 
 Trace::Trace(TraceInfo info, std::vector<std::int64_t> token_ids, std::vector<std::string> token_strings,
@@ -179,8 +173,8 @@ kv::LayerTensors Trace::load_layer(std::int64_t layer_index) const {
     head.attention_scale = static_cast<float>(info_.attention_scale);
     head.rope = rope;
     head.k_post = head.k_pre;
-    rotate_rows(rope, positions, head.k_post);
-    rotate_rows(rope, head.q_positions, head.q_post);
+    rope.rotate_rows(head.k_post.data(), head.k_post.rows(), head.k_post.cols(), positions);
+    rope.rotate_rows(head.q_post.data(), head.q_post.rows(), head.q_post.cols(), head.q_positions);
   }
   return heads;
 }

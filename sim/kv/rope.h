@@ -16,6 +16,10 @@ struct Rope {
   /// @param row  even number of channels
   void rotate(std::span<float> row, double position) const;
 
+  /// Turns `count` rows of `head_dim` channels, laid out one after another, row r by positions[r % positions.size()].
+  void rotate_rows(float* rows, std::int64_t count, std::int64_t head_dim,
+                   std::span<const std::int64_t> positions) const;
+
   /// Wavelength in tokens of pair `pair_index` of a head with `head_dim` channels: 2 pi theta^(2i/d).
   [[nodiscard]] double wavelength(std::int64_t pair_index, std::int64_t head_dim) const;
 };

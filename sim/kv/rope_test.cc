@@ -25,6 +25,16 @@ TEST(Rope, ChannelIsPairedWithTheOneHalfAHeadAway) {
   EXPECT_EQ(row[2], 0);
 }
 
+TEST(Rope, RowsTakeTheirPositionsInTurnAndAgain) {
+  // Three rows, two positions: rows 0 and 2 turn by 1 radian, row 1 by 0.
+  std::array<float, 6> rows = {1, 0, 1, 0, 1, 0};
+  const std::array<std::int64_t, 2> positions = {1, 0};
+  Rope{10000}.rotate_rows(rows.data(), 3, 2, positions);
+  EXPECT_FLOAT_EQ(rows[1], 0.8414710F);
+  EXPECT_EQ(rows[3], 0);
+  EXPECT_FLOAT_EQ(rows[5], 0.8414710F);
+}
+
 TEST(Rope, WavelengthIsOneTurn) {
   // d = 64, theta = 100000: pair 8 has 2 pi * 100000^(16/64) = 6.2831853 * 17.7827941 = 111.73259 tokens.
   const Rope rope{100000};
