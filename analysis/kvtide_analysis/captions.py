@@ -17,7 +17,7 @@ def phase_title(period: int, offset: int) -> str:
 
 def jumps_in_words(view: Jumps) -> str:
     """Example: "100.0 % of the loss's jumps fall on phase 0, the first position of a block: ..."."""
-    even = f"Spread evenly, each phase would hold {write(1 / view.period, 'percent')} (dotted)."
+    even = f"Spread evenly, each would hold {write(1 / view.period, 'percent')} (dotted)."
     if not len(view.outstanding):
         highest = int(np.nanargmax(view.share))
         return (f"The jumps of the loss, summed over all heads, lie at no particular place of the block: at most "

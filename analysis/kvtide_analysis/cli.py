@@ -29,19 +29,31 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="kvtide_analysis", allow_abbrev=False, description="Pictures of a kvtide result file.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parser = argparse.ArgumentParser(
+        prog="kvtide_analysis", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Pictures of a result file of `kvtide run`: what each compression setting saves and where it loses information.",
+        epilog="""examples:
+  kvtide_analysis report results/demo.h5                       all of it on one page: results/demo.html
+  kvtide_analysis plot results/demo.h5 --what pareto           results/demo-pareto.png
+  kvtide_analysis plot results/demo.h5 --what phase --run 5 -o phase.pdf
 
-    report = commands.add_parser("report", allow_abbrev=False, help="one self-contained HTML page")
+exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable output, missing package)""")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
+
+    report = commands.add_parser("report", allow_abbrev=False, help="one self-contained HTML page",
+                                 description="Writes one HTML page that needs no network and no other file.")
     report.add_argument("file", metavar="FILE.h5")
     report.add_argument("-o", "--output", metavar="FILE.html", help="default: the input's name with .html")
     report.add_argument("--worst-max", type=_share, default=0.2, metavar="LOSS",
                         help="largest worst-span loss that the headline accepts (default 0.2)")
     report.set_defaults(handler=_report)
 
-    plot = commands.add_parser("plot", allow_abbrev=False, help="one figure as PNG, SVG or PDF")
+    plot = commands.add_parser("plot", allow_abbrev=False, help="one figure as PNG, SVG or PDF",
+                               description="Draws one figure; the ending of -o chooses the format.")
     plot.add_argument("file", metavar="FILE.h5")
-    plot.add_argument("--what", required=True, choices=PLOT_NAMES)
+    plot.add_argument("--what", required=True, choices=PLOT_NAMES,
+                      help="pareto: savings against worst loss of all runs; the others are of one run. phase has two panels: loss folded on the "
+                           "period, and where its jumps fall")
     plot.add_argument("--run", type=int, metavar="N",
                       help="run number as in /summary/run (default: the run with the largest worst loss)")
     plot.add_argument("-o", "--output", metavar="FILE", help="default: FILE-WHAT.png beside the input")

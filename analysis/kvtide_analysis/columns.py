@@ -33,7 +33,6 @@ TABLE = (
     Shown("max_context_tokens", "Longest context", "tokens", "integer", True),
     Shown("loss_mean", "Mean loss", "", "loss", False),
     Shown("loss_worst", "Worst loss", "", "loss", False),
-    Shown("loss_worst_over_mean", "Worst / mean", "x", "factor", False),
     Shown("free_blocks", "Free blocks", "", "integer", None),
     Shown("period", "Period", "tokens", "integer", None),
 )

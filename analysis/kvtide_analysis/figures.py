@@ -76,7 +76,7 @@ def position(results: Results, run: int, arrays) -> Figure:
     style, highest = loss_style(view.metric), _highest(view.whole.high)
     said = describe(found) if found else f"Largest {write(highest, style)}."
     return _figure(traces, "position (tokens)", METRIC_TITLES.get(view.metric, view.metric),
-                   f"{said} {drawn[0].upper()}{drawn[1:]}; {grid}.", view.boundaries - 0.5, style=style, highest=highest)
+                   said, view.boundaries - 0.5, style=style, highest=highest, note=f"{drawn[0].upper()}{drawn[1:]}; {grid}.")
 
 
 def zoom(results: Results, run: int, arrays) -> Figure:
@@ -106,8 +106,8 @@ def phase(results: Results, run: int, arrays) -> Figure:
     left_out = " (protected positions count here, not in the mean)" if view.without_protected else ""
     inner = np.arange(view.block_size, view.period, view.block_size) if view.block_size else np.empty(0)
     figure = _figure(traces, phase_title(view.period, view.offset), METRIC_TITLES.get(view.metric, view.metric),
-                     f"{why[0].upper()}{why[1:]}; band: smallest to largest over the cycles{left_out}.{numbers_said}",
-                     inner if len(inner) <= views.MOST_GRID_LINES else (), style=style,
+                     f"{why[0].upper()}{why[1:]}.{numbers_said}", inner if len(inner) <= views.MOST_GRID_LINES else (), style=style,
+                     note=f"Band: smallest to largest over the cycles{left_out}.",
                      highest=_highest(np.append(view.fold.high, view.fold.mean)))
     figure["layout"]["xaxis"]["range"] = [-0.02 * view.period - 0.5, view.period - 0.5]
     return figure
@@ -150,12 +150,12 @@ def loss_spectrum(results: Results, run: int, arrays) -> Figure:
         why = ("a few whole blocks lost side by side make such a peak too" if period > block > 0
                else "1 in 100 profiles of plain red noise comes this far")
         said += f" The tests behind the table do not confirm it as the period: {why}."
-    caption = (f"{said} Limits: red noise, lag-1 correlation {view.lag1:.3f} fitted to the medians of the spectrum; 95 % for a period "
-               f"fixed beforehand, 99 % for the highest of all. Periods above {view.longest_judged:.4g} tokens are seen fewer than "
-               "6 times and are not judged. Line: block_size. Whole blocks that a score chooses jump on the grid without a level period: "
-               "the table's certainty decides, not this curve.")
-    figure = _figure(traces, "period (tokens)", "power (white noise = 1)", caption, (block,) if block > 1 else (), x_type="log",
-                     highest=_highest(np.append(view.power, view.limit_99)))
+    note = (f"Limits: red noise, lag-1 correlation {view.lag1:.3f} fitted to the medians of the spectrum; 95 % for a period "
+            f"fixed beforehand, 99 % for the highest of all. Periods above {view.longest_judged:.4g} tokens are seen fewer than "
+            "6 times and are not judged. Line: block_size. Whole blocks that a score chooses jump on the grid without a level period: "
+            "the table's certainty decides, not this curve.")
+    figure = _figure(traces, "period (tokens)", "power (white noise = 1)", said, (block,) if block > 1 else (), x_type="log",
+                     highest=_highest(np.append(view.power, view.limit_99)), note=note)
     for shape in figure["layout"]["shapes"]:  # above the grid line of a power of two
         shape.update(layer="above", line={"color": palette.GREY, "width": 1.2})
     figure["layout"]["xaxis"].update(tickvals=[2**power for power in range(1, 24) if 2**power <= view.period[-1]], tickmode="array")
@@ -180,8 +180,8 @@ def steps(results: Results, run: int, arrays) -> Figure:
     traces = [] if curve.width == 1 else _band(curve.x, curve.low, curve.high)
     traces.append(_line(curve.x, curve.mean, "step time" if curve.width == 1 else "mean", shape="hvh"))
     drawn = "every step is drawn" if curve.width == 1 else f"band: smallest to largest of {curve.width} steps"
-    figure = _figure(traces, "context length at the step (tokens)", "step time (ms)", f"{steps_in_words(view)} Note the axis: it begins "
-                     f"at {view.low:.4g} ms, not at 0; {drawn}.")
+    figure = _figure(traces, "context length at the step (tokens)", "step time (ms)", steps_in_words(view),
+                     note=f"The axis does not begin at 0, so that the spikes can be seen; {drawn}.")
     figure["layout"]["yaxis"].update(range=[view.low, view.high], rangemode="normal")
     figure["layout"]["xaxis"]["tickformat"] = ",d"
     return figure
@@ -196,11 +196,11 @@ def prefix(results: Results, run: int, arrays) -> Figure:
     finite = np.isfinite(view.sensitivity)
     highest = int(np.argmax(np.where(finite, view.sensitivity, -np.inf)))
     style = loss_style(views.settings.loss_metric(results))
-    caption = (f"How much the loss of the same text changes, on average, when unrelated tokens are put in front of it and so move it "
-               f"against the block grid; 0 where the grid falls on itself again. Largest {write(view.sensitivity[highest], style)} at "
-               f"{view.shift[highest]} tokens; lines: multiples of block_size.")
+    caption = f"Largest {write(view.sensitivity[highest], style)} at {view.shift[highest]} tokens."
+    note = ("How much the loss of the same text changes, on average, when unrelated tokens are put in front of it and so move it "
+            "against the block grid; 0 where the grid falls on itself again. Lines: multiples of block_size.")
     return _figure([_line(view.shift, view.sensitivity, "sensitivity")], "tokens put in front", "mean |change of loss|", caption,
-                   blocks if len(blocks) <= views.MOST_GRID_LINES else (), style=style, highest=_highest(view.sensitivity))
+                   blocks if len(blocks) <= views.MOST_GRID_LINES else (), style=style, highest=_highest(view.sensitivity), note=note)
 
 
 # Figures of one run, in the order of the page: key -> (title, function).
@@ -245,8 +245,11 @@ def _band(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[Figure]:
 
 
 def _figure(traces: list[Figure], x_title: str, y_title: str, caption: str, lines=(), x_type: str = "linear", style: str = "number",
-            highest: float = 0.0) -> Figure:
-    """lines: x of vertical lines (block boundaries); style "percent": y is a share; highest: largest y, 0 for plotly's own range."""
+            highest: float = 0.0, note: str = "") -> Figure:
+    """caption: what was found; note: how to read it, the same for a compared run.
+
+    lines: x of vertical lines (block boundaries); style "percent": y is a share; highest: largest y, 0 for plotly's own range.
+    """
     shapes = [{"type": "line", "xref": "x", "yref": "paper", "x0": float(x), "x1": float(x), "y0": 0, "y1": 1, "layer": "below",
                "line": {"color": palette.GRID, "width": 0.7}} for x in lines]
     y_axis: Figure = {"title": {"text": y_title}, "rangemode": "tozero", "automargin": True}
@@ -254,7 +257,7 @@ def _figure(traces: list[Figure], x_title: str, y_title: str, caption: str, line
         y_axis["tickformat"] = ".1~%"  # 0.125 -> 12.5%, 0.5 -> 50%
     if highest > 0:
         y_axis["range"] = [0, 1.06 * highest]
-    return {"data": traces, "caption": caption, "layout": {
+    return {"data": traces, "caption": caption, "note": note, "layout": {
         "xaxis": {"title": {"text": x_title}, "type": x_type, "automargin": True}, "yaxis": y_axis, "shapes": shapes}}
 
 

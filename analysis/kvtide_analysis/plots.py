@@ -33,6 +33,7 @@ def plot_pareto(axes: Axes, results: Results) -> None:
     axes.set_xlabel("KV-cache memory saved (%)")
     metric = views.settings.loss_metric(results)
     _loss_axis(axes, metric, f"{METRIC_TITLES.get(metric, metric)} in the worst span")
+    axes.set_ylim(bottom=-0.03 * view.worst.max())  # a point at 0 is drawn whole
     axes.legend(fontsize="x-small", ncols=1, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
 
 

@@ -89,7 +89,8 @@ def _periods(results: Results, rows: pd.DataFrame, worst_max: float, style: str)
             multiples[times] = multiples.get(times, 0) + 1
         said = [f"{'block_size' if times == 1 else f'{times:g} x block_size'} in {count}"
                 for times, count in sorted(multiples.items())]
-        sentence += f" The period found in the loss is {', '.join(said)} of these {len(periodic)}."
+        sentence += (f" The period found in the loss is {said[0].split(' in ')[0]} in every one of these." if len(said) == 1 else
+                     f" The period found in the loss is {', '.join(said)} of these {len(periodic)}.")
     return [sentence]
 
 

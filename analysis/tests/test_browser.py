@@ -75,5 +75,5 @@ def test_comparison_draws_the_other_run_in_every_figure_of_a_curve(page, tmp_pat
         before = driven.run(count)
         driven.run("(() => { const other = document.getElementById('other'); other.value = '2'; other.dispatchEvent(new Event('change')); })()")
         assert driven.run(count) == [number + 1 for number in before]
-        assert "(dashed)" in driven.run("document.getElementById('caption-jumps').textContent")
+        assert "Compared, evict-50, B 64: 100.0 % of the jumps" in driven.run("document.getElementById('caption-jumps').textContent")
         assert driven.console == []

@@ -51,6 +51,10 @@ def test_periods_are_compared_with_block_size_only_after_they_were_found(results
     assert "is block_size in 11, 2 x block_size in 1 of these 12" in said
 
 
+def test_one_multiple_for_all_periods_is_said_once(results):
+    assert "The period found in the loss is block_size in every one of these." in " ".join(verdict(results, 0.2))
+
+
 def test_runs_without_numbers_leave_a_plain_sentence(results):
     results.summary["loss_worst"] = np.nan
     assert verdict(results, 0.2) == ["No verdict: no run has both a saving and a loss."]

@@ -78,8 +78,9 @@
           : { line: { ...trace.line, color: OTHER.colour, dash: "dash" } }) });
       delete layout.xaxis.range;
       delete layout.yaxis.range;
-      caption += ` ${otherName} (dashed): ${other.caption}`;
+      caption += ` Compared, ${otherName}: ${other.caption}`;
     }
+    if (figure.note) caption += ` ${figure.note}`;
     layout.showlegend = traces.length > 1;
     byId(`caption-${key}`).textContent = caption;
     plot.setAttribute("aria-label", caption);
