@@ -6,50 +6,13 @@
 #include "base/data_directory.h"
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/show_models.h"
 #include "cli/table.h"
 #include "gpu/gpu_profile.h"
 #include "kv/compression/scorer.h"
-#include "model/model.h"
 
 namespace kvtide::cli {
 namespace {
-
-void show_models(const std::string& name) {
-  if (name.empty()) {
-    Table table({{"model", Align::left},
-                 {"layers", Align::right},
-                 {"KV heads", Align::right},
-                 {"head_dim", Align::right},
-                 {"KV bytes/token", Align::right},
-                 {"parameters", Align::right}});
-    for (const std::string& known : known_models()) {
-      const Model model = load_model(known);
-      table.add_row({known, fmt::format("{}", model.num_layers), fmt::format("{}", model.num_kv_heads),
-                     fmt::format("{}", model.head_dim), fmt::format("{}", model.kv_bytes_per_token()),
-                     fmt::format("{}", model.num_parameters())});
-    }
-    fmt::print("{}", table.text());
-    return;
-  }
-  const Model model = load_model(name);
-  Table table({{"field", Align::left}, {"value", Align::left}});
-  const auto row = [&table](const char* field, const auto& value) { table.add_row({field, fmt::format("{}", value)}); };
-  row("name", model.name);
-  row("source", model.source);
-  row("layers", model.num_layers);
-  row("query heads", model.num_query_heads);
-  row("KV heads", model.num_kv_heads);
-  row("head_dim", model.head_dim);
-  row("hidden size", model.hidden_size);
-  row("intermediate size", model.intermediate_size);
-  row("vocabulary", model.vocab_size);
-  row("max positions", model.max_positions);
-  row("RoPE base", model.rope_theta);
-  row("parameters", model.num_parameters());
-  row("weights", format_bytes(static_cast<double>(model.weight_bytes())));
-  row("KV bytes a token", fmt::format("{} B", model.kv_bytes_per_token()));
-  fmt::print("{}", table.text());
-}
 
 void show_gpus(const std::string& name) {
   if (name.empty()) {
@@ -107,17 +70,20 @@ struct Topic {
   const char* name;
   void (*show)(const std::string& name);
 };
-constexpr Topic kTopics[] = {{"models", &show_models},
-                             {"gpus", &show_gpus},
-                             {"scorers", &show_scorers},
-                             {"codecs", &show_codecs},
-                             {"experiments", &show_experiments}};
+constexpr Topic kTopics[] = {
+    {"gpus", &show_gpus}, {"scorers", &show_scorers}, {"codecs", &show_codecs}, {"experiments", &show_experiments}};
 
 int run(const Arguments& arguments) {
-  std::vector<std::string> names;
+  std::vector<std::string> names{"models"};
+  const std::string name = arguments.positional.size() > 1 ? arguments.positional[1] : "";
+  if (arguments.positional[0] == "models") {
+    show_models(name, arguments.has("json"));
+    return kDone;
+  }
+  if (arguments.has("json")) throw InputError("kvtide show: --json is available for models");
   for (const Topic& topic : kTopics) {
     if (arguments.positional[0] == topic.name) {
-      topic.show(arguments.positional.size() > 1 ? arguments.positional[1] : "");
+      topic.show(name);
       return kDone;
     }
     names.emplace_back(topic.name);
@@ -135,7 +101,7 @@ Command show_command() {
           .min_positional = 1,
           .max_positional = 2,
           .summary = "what is built in; with a name, the whole record with its sources",
-          .options = {},
+          .options = {{"json", "", "one JSON document on stdout (models)"}},
           .examples = {"kvtide show gpus h100-sxm", "kvtide show models path/to/config.json"},
           .run = &run};
 }

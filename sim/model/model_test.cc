@@ -3,70 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include "base/error.h"
+#include "model/testing/load_text.h"
 
 namespace kvtide {
 namespace {
 
 using testing::HasSubstr;
+using testing_support::error_of;
+using testing_support::load_text;
 
-/// Writes a config.json and loads it.
-Model load_text(const std::string& text) {
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "model_test_config.json";
-  std::ofstream(path) << text;
-  return load_model(path.string());
-}
-
-std::string error_of(const std::string& text) {
-  try {
-    (void)load_text(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-class ShippedModel : public testing::Test {
- protected:
-  void SetUp() override { setenv("KVTIDE_DATA_DIR", KVTIDE_SOURCE_DIR, 1); }
-  void TearDown() override { unsetenv("KVTIDE_DATA_DIR"); }
-};
-
-// 2 * 32 layers * 8 heads * 128 * 2 B; the parameter count is the one its model page states (8.03 B).
-TEST_F(ShippedModel, Llama31HasPublishedBytesPerTokenAndParameters) {
-  const Model model = load_model("llama-3.1-8b");
-  EXPECT_EQ(model.kv_bytes_per_token(), 131072u);
-  EXPECT_EQ(model.num_parameters(), 8030261248u);
-  EXPECT_EQ(model.weight_bytes(), 16060522496u);
-  EXPECT_EQ(model.rope_scaling, "llama3");
-}
-
-// 2 * 30 * 3 * 64 * 2 B = 23,040. Parameters: 30 * (576*(2*576 + 2*192) + 3*576*1536 + 1152) + 49152*576 + 576.
-TEST_F(ShippedModel, SmolLm2TiesItsEmbeddings) {
-  const Model model = load_model("smollm2-135m");
-  EXPECT_EQ(model.kv_bytes_per_token(), 23040u);
-  EXPECT_EQ(model.num_parameters(), 134515008u);
-}
-
-TEST_F(ShippedModel, UnknownNameListsTheKnownAndTheNearest) {
-  try {
-    (void)load_model("llama-3.1-8");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("did you mean llama-3.1-8b?"));
-  }
-}
-
-// Field case C4: 36 layers, 8 KV heads, head_dim 128 given although 2560 / 32 = 80: 2*36*8*128*2 B.
+// Field case C4: 36 layers, 8 KV heads, head_dim 128 given although 2560 / 32 = 80: 2*36*8*128*2 B; 32,768 tokens are
+// 4.5 GiB.
 TEST(ModelFile, HeadDimIsNotHiddenOverHeads) {
-  EXPECT_EQ(load_text(R"({"num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
-                          "hidden_size": 2560})")
-                .kv_bytes_per_token(),
-            147456u);
+  const Model model =
+      load_text(R"({"num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+                    "hidden_size": 2560, "max_position_embeddings": 32768})");
+  EXPECT_EQ(model.kv_bytes_per_token(), 147456u);
+  EXPECT_EQ(cache_bytes(model.layers, 32768), 9 * kGiB / 2);
 }
 
 std::string with_head_dim(const std::string& entry) {
@@ -104,44 +58,22 @@ TEST(ModelFile, HiddenSizeThatDoesNotDivideNeedsAHeadDim) {
               HasSubstr("head_dim is absent"));
 }
 
-// Field case C13: 80 layers * 8 heads * 128 * 2 (K, V) * 2 B * 32,768 tokens = 10,737,418,240 B > 2^32.
+TEST(ModelFile, SizesThatDecideTheCacheHaveNoDefault) {
+  const std::string message = error_of(R"({"model_type": "llama", "vocab_size": 100})");
+  for (const char* key : {"num_hidden_layers", "num_attention_heads", "hidden_size"}) {
+    EXPECT_THAT(message, HasSubstr(std::string(key) + ": missing"));
+  }
+}
+
+// Field case C13: 80 layers * 8 heads * 128 * 2 (K, V) * 2 B * 32,768 tokens = 10,737,418,240 B > 2^32. The largest
+// file: 10,000 layers * 65,536 heads * 65,536 * 4 B = 1.7e14 B a token still fits.
 TEST(ModelFile, ProductsAreExactBeyond32Bits) {
   const Model model = load_text(
       R"({"num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "hidden_size": 8192})");
-  EXPECT_EQ(model.kv_bytes_per_token() * 32768, 10737418240u);
-  Model huge = model;  // 10^4 * 65536 * 65536 * 4 = 1.7e14 B a token still fits
-  huge.num_layers = 10'000;
-  huge.num_kv_heads = huge.num_query_heads = huge.head_dim = 65536;
+  EXPECT_EQ(cache_bytes(model.layers, 32768), 10737418240u);
+  const Model huge = load_text(
+      R"({"num_hidden_layers": 10000, "num_attention_heads": 65536, "head_dim": 65536, "hidden_size": 8192})");
   EXPECT_EQ(huge.kv_bytes_per_token(), 171798691840000u);
-}
-
-std::string dense(const std::string& more) {
-  return R"({"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
-             "max_position_embeddings": 4096, )" +
-         more + "}";
-}
-
-TEST(ModelFile, WhatCannotBeRepresentedIsRefusedByName) {
-  EXPECT_THAT(error_of(dense(R"("kv_lora_rank": 512)")), HasSubstr("kv_lora_rank: latent attention"));
-  EXPECT_THAT(error_of(dense(R"("num_local_experts": 8)")), HasSubstr("num_local_experts: mixture of experts"));
-  EXPECT_THAT(error_of(dense(R"("layer_types": ["full_attention", "sliding_attention"])")),
-              HasSubstr("layer_types[1]"));
-  EXPECT_THAT(error_of(dense(R"("model_type": "gemma3")")), HasSubstr("model_type: expected one of"));
-  EXPECT_EQ(error_of(dense(R"("attention_bias": false, "rope_scaling": null)")), "");
-}
-
-// A window matters only below the largest position and when it is switched on.
-TEST(ModelFile, OnlyAWindowInUseIsRefused) {
-  EXPECT_THAT(error_of(dense(R"("sliding_window": 4095)")), HasSubstr("sliding_window"));
-  EXPECT_EQ(error_of(dense(R"("sliding_window": 4096)")), "");
-  EXPECT_EQ(error_of(dense(R"("sliding_window": null)")), "");
-  EXPECT_EQ(error_of(dense(R"("sliding_window": 1024, "use_sliding_window": false)")), "");
-  EXPECT_THAT(error_of(dense(R"("sliding_window": 1024, "use_sliding_window": true)")), HasSubstr("sliding_window"));
-  EXPECT_THAT(error_of(dense(R"("model_type": "mistral", "rope_theta": 10000)")), HasSubstr("means 4096"));
-}
-
-TEST(ModelFile, MisspeltKeyIsAnErrorNotADefault) {
-  EXPECT_THAT(error_of(dense(R"("num_key_value_head": 2)")), HasSubstr("did you mean num_key_value_heads?"));
 }
 
 // Published by the Qwen2.5 and Qwen3 model pages as 7.61 B and 8.19 B; exact counts follow from the biases and norms:
@@ -159,6 +91,37 @@ TEST(ModelFile, BiasesAndQueryNormsCount) {
     "rope_theta": 1000000})")
           .num_parameters(),
       7615616512u);
+}
+
+/// Field cases C3 and C6: 48 layers, 4 KV heads of 128.
+Model forty_eight_layers() {
+  return load_text(R"({"num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128,
+                       "hidden_size": 2048, "max_position_embeddings": 262144})");
+}
+
+// Field case C3: 262,144 tokens * 16 layers * 2,048 B = 8 GiB; 32 layers 16 GiB.
+TEST(ModelShare, StageStoresItsOwnLayers) {
+  const Model model = forty_eight_layers();
+  EXPECT_EQ(cache_bytes(model.layers_between(0, 16), 262144), 8 * kGiB);
+  EXPECT_EQ(cache_bytes(model.layers_between(16, 48), 262144), 16 * kGiB);
+  EXPECT_EQ(bytes_per_token(model.layers_between(7, 7)), 0u);
+  EXPECT_THROW((void)model.layers_between(0, 49), InputError);
+  EXPECT_THROW((void)model.layers_between(5, 4), InputError);
+}
+
+// Field case C6: 98,304 B a token, divided until each rank has one head, then repeated.
+TEST(ModelShare, RanksBeyondTheKvHeadsRepeatThem) {
+  const Model model = forty_eight_layers();
+  const Bytes expected[] = {98304, 49152, 24576, 24576, 24576};
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(bytes_per_token(model.layers_of_rank(1 << i)), expected[i]) << (1 << i);
+  EXPECT_THROW((void)model.layers_of_rank(3), InputError);
+  EXPECT_THROW((void)model.layers_of_rank(6), InputError);
+  EXPECT_THROW((void)model.layers_of_rank(0), InputError);
+}
+
+TEST(ModelShare, LatentVectorIsOnEveryRank) {
+  const Model model = load_model(KVTIDE_SOURCE_DIR "/sim/model/testdata/deepseek-v3-mla-yarn-type.json");
+  EXPECT_EQ(bytes_per_token(model.layers_of_rank(8)), 70272u);
 }
 
 }  // namespace

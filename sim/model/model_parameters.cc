@@ -1,0 +1,118 @@
+// Weights of a decoder, from its shapes.
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "model/model.h"
+
+namespace kvtide {
+namespace {
+
+std::uint64_t product(std::uint64_t a, std::uint64_t b) {
+  return checked_product(a, b, "parameters");
+}
+
+std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
+  if (a > UINT64_MAX - b) throw InputError("parameters exceed 64 bits");
+  return a + b;
+}
+
+/// The sizes as unsigned, so that products are checked.
+struct Shape {
+  explicit Shape(const Model& model)
+      : layers(to(model.num_layers)),
+        hidden(to(model.hidden_size)),
+        query_heads(to(model.num_query_heads)),
+        kv_heads(to(model.num_kv_heads)),
+        head_dim(to(model.head_dim)),
+        v_head_dim(to(model.v_head_dim)) {}
+  static std::uint64_t to(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+  std::uint64_t layers, hidden, query_heads, kv_heads, head_dim, v_head_dim;
+};
+
+/// Projections of one layer with latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1): queries down and up
+/// with a norm between, the latent with its rotary key, its norm, its expansion to K and V, and the output.
+std::uint64_t latent_attention_parameters(const Model& model, const Shape& shape) {
+  const LatentAttention& latent = model.latent;
+  const auto to = Shape::to;
+  const std::uint64_t query_width = product(shape.query_heads, to(latent.nope_dim + latent.rope_dim));
+  const std::uint64_t queries =
+      latent.query_rank > 0 ? sum(product(to(latent.query_rank), sum(shape.hidden, query_width)), to(latent.query_rank))
+                            : product(shape.hidden, query_width);
+  const std::uint64_t down = product(shape.hidden, to(latent.kv_rank + latent.rope_dim));
+  const std::uint64_t up =
+      product(to(latent.kv_rank), product(shape.query_heads, to(latent.nope_dim + latent.value_dim)));
+  const std::uint64_t output = product(shape.hidden, product(shape.query_heads, to(latent.value_dim)));
+  return sum(sum(queries, sum(down, to(latent.kv_rank))), sum(up, output));
+}
+
+std::uint64_t attention_parameters(const Model& model, const Shape& shape) {
+  if (model.latent.kv_rank > 0) return latent_attention_parameters(model, shape);
+  const std::uint64_t query_width = product(shape.query_heads, shape.head_dim);
+  const std::uint64_t key_width = product(shape.kv_heads, shape.head_dim);
+  const std::uint64_t value_width = product(shape.kv_heads, shape.v_head_dim);
+  const std::uint64_t output_width = product(shape.query_heads, shape.v_head_dim);
+  std::uint64_t total = product(shape.hidden, query_width + key_width + value_width + output_width);
+  if (model.has_qkv_bias) total = sum(total, query_width + key_width + value_width);
+  if (model.weights.has_output_bias) total = sum(total, shape.hidden);
+  if (model.weights.has_wide_qk_norm) {
+    total = sum(total, query_width + key_width);
+  } else if (model.has_qk_norm) {
+    total = sum(total, 2 * shape.head_dim);
+  }
+  if (model.weights.has_sink_logits) total = sum(total, shape.query_heads);
+  return total;
+}
+
+/// An MLP or expert of width `intermediate`: gate, up and down, or up and down alone; biases as wide as the outputs.
+std::uint64_t mlp_parameters(const Model& model, const Shape& shape, std::int64_t intermediate) {
+  const std::uint64_t width = Shape::to(intermediate);
+  const std::uint64_t num_inner = model.weights.has_gated_mlp ? 2 : 1;
+  const std::uint64_t total = product(product(shape.hidden, width), num_inner + 1);
+  return model.weights.has_mlp_bias ? sum(total, sum(product(num_inner, width), shape.hidden)) : total;
+}
+
+/// @param num_visited  routed experts counted in each layer that has them
+std::uint64_t count(const Model& model, std::int64_t num_visited) {
+  if (!model.weights.is_known) {
+    throw InputError(fmt::format("{}: the weights of class {} are not counted here", model.name, model.model_type));
+  }
+  const Shape shape(model);
+  const std::uint64_t norm = product(shape.hidden, model.weights.has_norm_bias ? 2 : 1);
+  const std::uint64_t norms = product(norm, Shape::to(model.weights.num_norms_per_layer));
+  const std::uint64_t every_layer = sum(attention_parameters(model, shape), norms);
+
+  const Experts& experts = model.experts;
+  const std::uint64_t num_dense = Shape::to(model.num_layers - experts.num_layers);
+  std::uint64_t mlps = product(num_dense, mlp_parameters(model, shape, model.intermediate_size));
+  if (experts.num_layers > 0) {
+    std::uint64_t layer = product(Shape::to(num_visited), mlp_parameters(model, shape, experts.intermediate_size));
+    if (experts.shared_intermediate_size > 0) {
+      layer = sum(layer, mlp_parameters(model, shape, experts.shared_intermediate_size));
+    }
+    layer = sum(layer, product(shape.hidden, Shape::to(experts.num_experts)));  // router
+    if (model.weights.has_router_bias) layer = sum(layer, Shape::to(experts.num_experts));
+    mlps = sum(mlps, product(Shape::to(experts.num_layers), layer));
+  }
+  std::uint64_t ends =
+      sum(product(Shape::to(model.vocab_size), product(shape.hidden, model.tied_embeddings ? 1 : 2)), norm);
+  if (model.weights.has_position_embeddings) ends = sum(ends, product(Shape::to(model.max_positions), shape.hidden));
+  return sum(sum(product(shape.layers, every_layer), mlps), ends);
+}
+
+}  // namespace
+
+std::uint64_t Model::num_parameters() const {
+  return count(*this, experts.num_experts);
+}
+
+std::uint64_t Model::num_active_parameters() const {
+  return count(*this, experts.num_active);
+}
+
+Bytes Model::weight_bytes() const {
+  return checked_product(num_parameters(), static_cast<std::uint64_t>(weight_bytes_per_parameter), "weight bytes");
+}
+
+}  // namespace kvtide
