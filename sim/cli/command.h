@@ -1,6 +1,7 @@
 #pragma once
 // Subcommands: what each is called, takes and does. One file each; all are listed in commands().
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -59,5 +60,6 @@ int run_command_line(const std::vector<std::string>& arguments);
 [[nodiscard]] Command report_command();
 [[nodiscard]] Command plot_command();
 [[nodiscard]] Command explain_command();
+[[nodiscard]] Command validate_command();
 
 }  // namespace kvtide::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "experiment/loss_evaluation.h"
 #include "experiment/machine_evaluation.h"

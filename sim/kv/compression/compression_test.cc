@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "kv/cache_layout.h"
 #include "kv/testing/random_layer.h"
