@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from .columns import write
+from .series import finer_grid
 from .views import Jumps, Steps
 
 MOST_NAMED = 4  # phases named one by one
+WHOLE = 0.99  # share of the jumps from which whole blocks are all there is
 
 
 def phase_title(period: int, offset: int) -> str:
@@ -19,6 +21,11 @@ def jumps_in_words(view: Jumps) -> str:
     """Example: "100.0 % of the loss's jumps fall on phase 0, the first position of a block: ..."."""
     even = f"Spread evenly, each would hold {write(1 / view.period, 'percent')} (dotted)."
     if not len(view.outstanding):
+        finer = finer_grid(np.nan_to_num(view.share))
+        if finer is not None:
+            step, first, times = finer
+            return (f"The jumps of the loss, summed over all heads, favour every {step} tokens (phases {first}, {first + step}, ...: "
+                    f"{times:.2g} times the even share): a grid finer than the block, as of pooling. {even}")
         highest = int(np.nanargmax(view.share))
         return (f"The jumps of the loss, summed over all heads, lie at no particular place of the block: at most "
                 f"{write(view.share[highest], 'percent')} at one phase ({highest}). {even}")
@@ -28,6 +35,8 @@ def jumps_in_words(view: Jumps) -> str:
     text = f"{together} of the jumps of the loss, summed over all heads, fall on phase{'s' if len(named) > 1 else ''} {where}"
     if view.outstanding[0] == 0 and len(named) == 1:
         text += ", the first position of a block: blocks come and go as a whole, even where the folded loss is flat"
+        if view.share[0] < WHOLE:
+            text += "; the others are spread over the block, as what a codec does to those that stay"
     if not view.period_found:
         text += f". The fold is on block_size {view.period}, which the setting told; from the loss alone no period was proven"
     return f"{text}. {even}"

@@ -80,6 +80,25 @@ def test_jump_figure_of_a_codec_names_no_phase(demo_file):
     assert "no particular place" in figure["caption"]
 
 
+def test_jump_figure_of_pooling_names_the_finer_grid(demo_file):
+    results = open_results(demo_file)
+    arrays = results.run(13)  # B 64
+    share = arrays["phase"]["jump_share"].to_numpy()
+    share[:] = 0.0075
+    share[::4] = 0.04  # 2.56 times the even share, as pooling by 4 would
+    assert "favour every 4 tokens (phases 0, 4, ...: 2.6 times the even share)" in figures.jumps(results, 13, arrays)["caption"]
+
+
+def test_jump_figure_of_eviction_and_a_codec_tells_both(demo_file):
+    results = open_results(demo_file)
+    arrays = results.run(2)  # B 128
+    share = arrays["phase"]["jump_share"].to_numpy()
+    share[:] = 0.8 / 127
+    share[0] = 0.2
+    caption = figures.jumps(results, 2, arrays)["caption"]
+    assert caption.startswith("20.0 % of the jumps") and "the others are spread over the block" in caption
+
+
 def test_jumps_on_the_grid_without_a_period_found_are_said_to_rest_on_the_setting(demo_file):
     results = open_results(demo_file)
     results.summary.loc[2, "period"] = np.nan

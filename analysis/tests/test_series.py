@@ -61,3 +61,20 @@ def test_worst_window_surrounds_the_largest_value_and_stays_inside():
     assert series.worst_window(values, 10) == slice(90, 100)
     assert series.worst_window(values, 100) == slice(0, 100)
     assert series.worst_window(np.full(100, np.nan), 10) == slice(0, 100)
+
+
+@pytest.mark.parametrize("moved", [0, 3])
+def test_finer_grid_is_the_true_step_and_none_of_its_multiples_or_divisors(moved):
+    share = np.full(64, 0.0075)
+    share[::4] = 0.04  # 16 * 0.04 + 48 * 0.0075 = 1; even share 1 / 64, so 0.04 * 64 = 2.56 times
+    # Step 8 stands out as much; step 2 sees medians between the two, (0.04 + 0.0075) / 2 * 64 = 1.52: under 80 % of 2.56.
+    assert series.finer_grid(np.roll(share, moved)) == (4, moved, pytest.approx(2.56))
+
+
+def test_single_phases_even_shares_and_prime_periods_make_no_finer_grid():
+    single = np.full(64, 0.5 / 63)
+    single[10] = 0.5
+    assert series.finer_grid(single) is None
+    assert series.finer_grid(np.full(64, 1 / 64)) is None
+    assert series.finer_grid(np.where(np.arange(61) % 4, 0.01, 0.03)) is None  # 61 is prime
+    assert series.finer_grid(np.zeros(64)) is None
