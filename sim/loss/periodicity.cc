@@ -195,7 +195,9 @@ PeriodVerdict find_period(const PeriodQuestion& question) {
       level_rule(evidence, question, verdict) || short_rule(evidence, question, verdict)) {
     return verdict;
   }
-  verdict.certainty = "no period found";
+  verdict.certainty = verdict.edges > 0 && verdict.edges < kMinEdges
+                          ? fmt::format("no period found: {} jumps, a grid needs {}", verdict.edges, kMinEdges)
+                          : "no period found";
   return verdict;
 }
 
