@@ -11,6 +11,7 @@
 #include "attention/trace.h"
 #include "hdf5/hdf5_file.h"
 #include "kv/compression/compression.h"
+#include "kv/compression/evicted_runs.h"
 #include "kv/compression/scorer.h"
 #include "loss/prefix_scan.h"
 
@@ -38,7 +39,9 @@ struct Experiment {
     }
   }
 
-  [[nodiscard]] PrefixScan scan(std::size_t mode, double removed, std::int64_t block_size, std::int64_t step) const {
+  /// @param by_runs  through scan_prefix_of_eviction(), which makes no cache
+  [[nodiscard]] PrefixScan scan(std::size_t mode, double removed, std::int64_t block_size, std::int64_t step,
+                                bool by_runs) const {
     kv::Compression setting;
     setting.block_size = block_size;
     setting.sinks = 1;
@@ -59,6 +62,14 @@ struct Experiment {
     settings.step = step;
     settings.repeats_after = block_size;
     settings.kept_positions = digits;
+    if (by_runs) {
+      const EvictAtShift evict_at = [&, setting](std::int64_t layer, std::int64_t shift) {
+        kv::Compression shifted = setting;
+        shifted.grid_offset = shift % block_size;
+        return kv::evicted_runs(shifted, kModes[mode].second, scores[mode][static_cast<std::size_t>(layer)]);
+      };
+      return scan_prefix_of_eviction(reference, evict_at, settings);
+    }
     return scan_prefix(reference, compress, settings);
   }
 
@@ -73,7 +84,8 @@ std::size_t mode_index(std::string_view name) {
   return name == kModes[0].first ? 0 : 1;
 }
 
-TEST(GoldenOffsets, CommittedTraceReproducesTheSlice) {
+/// The slice of the reference in testdata/, by either way of scanning.
+void expect_slice(bool by_runs) {
   const Experiment experiment(attention::Trace::open(KVTIDE_SOURCE_DIR "/experiments/traces/smollm2-135m-2k.h5"));
   ASSERT_EQ(experiment.model_layers, (std::vector<std::int64_t>{9, 18}));
   ASSERT_EQ(experiment.digits.size(), 4U);
@@ -89,7 +101,8 @@ TEST(GoldenOffsets, CommittedTraceReproducesTheSlice) {
     ASSERT_EQ(cell.size(), 9U) << line;
     const std::int64_t block_size = std::stoll(cell[0]);
     const auto key = std::tuple(block_size, mode_index(cell[1]), std::stod(cell[2]));
-    if (!scans.contains(key)) scans.emplace(key, experiment.scan(std::get<1>(key), std::get<2>(key), block_size, 1));
+    if (!scans.contains(key))
+      scans.emplace(key, experiment.scan(std::get<1>(key), std::get<2>(key), block_size, 1, by_runs));
     const PrefixScan& scan = scans.at(key);
     const std::size_t at = scan.index(std::stoll(cell[3]), std::stoll(cell[4]) == 9 ? 0 : 1, std::stoll(cell[5]));
     EXPECT_NEAR(scan.lost_mass[at], std::stod(cell[6]), kTolerance) << line;
@@ -100,7 +113,15 @@ TEST(GoldenOffsets, CommittedTraceReproducesTheSlice) {
   EXPECT_EQ(rows, 468);  // 13 prefixes x 2 modes x 3 ratios x 2 layers x 3 heads
 }
 
-// Every prefix, layer, head, ratio and mode of the whole reference.
+TEST(GoldenOffsets, CommittedTraceReproducesTheSlice) {
+  expect_slice(/*by_runs=*/false);
+}
+
+TEST(GoldenOffsets, CommittedTraceReproducesTheSliceFromRunsAlone) {
+  expect_slice(/*by_runs=*/true);
+}
+
+// Every prefix, layer, head, ratio and mode of the whole reference; by runs, which the slice ties to the caches.
 TEST(GoldenOffsets, WholeReferenceIsReproduced) {
   const std::string data = KVTIDE_SOURCE_DIR "/../shared/data/";
   if (!std::filesystem::exists(data + "trace-offset-golden.h5"))
@@ -117,7 +138,7 @@ TEST(GoldenOffsets, WholeReferenceIsReproduced) {
     double worst = 0;
     for (std::size_t mode = 0; mode < kModes.size(); ++mode) {
       for (const double removed : kRemoved) {
-        const PrefixScan scan = experiment.scan(mode, removed, block_size, block_size / 64);
+        const PrefixScan scan = experiment.scan(mode, removed, block_size, block_size / 64, /*by_runs=*/true);
         ASSERT_EQ(scan.shift.size(), 129U);
         for (std::size_t cell = 0; cell < scan.lost_mass.size(); ++cell, ++at) {
           worst = std::max({worst, std::abs(scan.lost_mass[cell] - static_cast<double>(lost[at])),

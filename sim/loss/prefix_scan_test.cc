@@ -1,6 +1,10 @@
 #include "loss/prefix_scan.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include "base/error.h"
+#include "base/random.h"
 #include "loss/hand_made_heads.h"
 
 namespace kvtide::loss {
@@ -71,6 +75,55 @@ TEST(PrefixScan, KeptShareCountsOnlyTheAskedPositions) {
   EXPECT_EQ(scan.kept_share[0], 0.5);
   settings.kept_positions = {14};
   EXPECT_EQ(scan_prefix(uniform.reference, uniform.alternate(16), settings).kept_share[0], 1.0);
+}
+
+// Two layers of three heads with blocks chosen at random, other ones from shift 9 on: the scan by runs gives the figures
+// of the scan by caches.
+TEST(PrefixScan, OfEvictionEqualsScanOfCaches) {
+  AttentionReference reference({0, 1000});
+  std::vector<kv::LayerTensors> layers;
+  for (std::uint64_t layer = 0; layer < 2; ++layer) {
+    layers.emplace_back();
+    for (std::uint64_t head = 0; head < 3; ++head) layers.back().push_back(white_head(200, 2, 8, 10 * layer + head));
+    reference.add_layer(layers.back());
+  }
+  const auto evict_at = [&](std::int64_t layer, std::int64_t shift) {
+    std::vector<kv::PositionRuns> heads(3);
+    for (std::size_t head = 0; head < 3; ++head) {
+      for (std::int64_t block = 0; block * 20 - shift < 200; ++block) {
+        if (mix64(static_cast<std::uint64_t>(block * 31 + layer * 7) + head + (shift >= 9 ? 1 : 0)) % 8 != 0) continue;
+        const std::int64_t begin = std::max<std::int64_t>(0, block * 20 - shift);
+        const std::int64_t end = std::min<std::int64_t>(200, block * 20 - shift + 20);
+        if (begin < end) heads[head].push_back({begin, end});
+      }
+    }
+    return heads;
+  };
+  const auto compress = [&](std::int64_t layer, std::int64_t shift) {
+    const auto runs = evict_at(layer, shift);
+    kv::LayerCache cache;
+    for (std::size_t head = 0; head < 3; ++head) {
+      cache.heads.push_back(evict(layers[static_cast<std::size_t>(layer)][head],
+                                  [&](std::int64_t j) { return !kv::contains(runs[head], j); }));
+    }
+    return cache;
+  };
+  PrefixScanSettings settings;
+  settings.max_shift = 40;
+  for (const HeadReduction reduction : {HeadReduction::reader, HeadReduction::mean, HeadReduction::max}) {
+    settings.reduction = reduction;
+    settings.kept_positions =
+        reduction == HeadReduction::max ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{50, 51, 52};
+    const PrefixScan caches = scan_prefix(reference, compress, settings);
+    const PrefixScan runs = scan_prefix_of_eviction(reference, evict_at, settings);
+    EXPECT_EQ(runs.shift, caches.shift);
+    EXPECT_THAT(runs.lost_mass, ::testing::Pointwise(::testing::DoubleNear(1e-12), caches.lost_mass));
+    EXPECT_THAT(runs.output_error, ::testing::Pointwise(::testing::DoubleNear(1e-11), caches.output_error));
+    EXPECT_THAT(runs.kept_share, ::testing::Pointwise(::testing::DoubleNear(1e-15), caches.kept_share));
+    EXPECT_THAT(runs.sensitivity, ::testing::Pointwise(::testing::DoubleNear(1e-12), caches.sensitivity));
+    EXPECT_THAT(runs.worst_sensitivity, ::testing::Pointwise(::testing::DoubleNear(1e-12), caches.worst_sensitivity));
+    EXPECT_GT(*std::ranges::max_element(runs.sensitivity), 0.01);
+  }
 }
 
 TEST(PrefixScan, RefusesImpossibleSettings) {

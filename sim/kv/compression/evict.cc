@@ -45,18 +45,13 @@ std::vector<Candidate> candidates_of(const WorkingHead& head, const std::vector<
 
 /// @return per candidate: stays
 std::vector<bool> select(const std::vector<Candidate>& candidates, PartsPerMillion keep) {
-  std::vector<std::size_t> order(candidates.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t left, std::size_t right) {
-    if (candidates[left].is_protected != candidates[right].is_protected) return candidates[left].is_protected;
-    return candidates[left].score > candidates[right].score;
-  });
-  const auto num_protected = std::ranges::count(candidates, true, &Candidate::is_protected);
-  const std::int64_t num_kept =
-      std::max<std::int64_t>(kept_count(static_cast<std::int64_t>(candidates.size()), keep), num_protected);
-  std::vector<bool> stays(candidates.size(), false);
-  for (std::int64_t rank = 0; rank < num_kept; ++rank) stays[order[static_cast<std::size_t>(rank)]] = true;
-  return stays;
+  std::vector<double> scores;
+  std::vector<bool> is_protected;
+  for (const Candidate& candidate : candidates) {
+    scores.push_back(candidate.score);
+    is_protected.push_back(candidate.is_protected);
+  }
+  return choose_kept(scores, is_protected, keep);
 }
 
 void drop(WorkingHead& head, const std::vector<Candidate>& candidates, const std::vector<bool>& stays,
@@ -91,6 +86,23 @@ void drop(WorkingHead& head, const std::vector<Candidate>& candidates, const std
 }
 
 }  // namespace
+
+std::vector<bool> choose_kept(std::span<const double> scores, const std::vector<bool>& is_protected,
+                              PartsPerMillion keep) {
+  KVTIDE_ASSERT(scores.size() == is_protected.size(), "one score per candidate");
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t left, std::size_t right) {
+    if (is_protected[left] != is_protected[right]) return static_cast<bool>(is_protected[left]);
+    return scores[left] > scores[right];
+  });
+  const auto num_protected = std::ranges::count(is_protected, true);
+  const std::int64_t num_kept =
+      std::max<std::int64_t>(kept_count(static_cast<std::int64_t>(scores.size()), keep), num_protected);
+  std::vector<bool> stays(scores.size(), false);
+  for (std::int64_t rank = 0; rank < num_kept; ++rank) stays[order[static_cast<std::size_t>(rank)]] = true;
+  return stays;
+}
 
 void apply(const Evict& stage, WorkingLayer& layer) {
   KVTIDE_ASSERT(layer.scores != nullptr && layer.scores->size() == layer.heads.size(), "one score row per KV head");

@@ -1,0 +1,117 @@
+#include "kv/compression/evicted_runs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "kv/compression/evict.h"
+#include "kv/partition.h"
+
+namespace kvtide::kv {
+namespace {
+
+/// No numbers are stored, so any head_dim does.
+constexpr std::int64_t kAnyHeadDim = 8;
+constexpr std::size_t kSideBySide = 4;
+
+/// [block] sums from left to right, as evict.cc adds them; four blocks side by side, since each addition of a sum waits
+/// for the one before it.
+std::vector<double> block_scores(const std::vector<Block>& blocks, const std::vector<double>& scores) {
+  std::vector<double> sums(blocks.size(), 0.0);
+  std::size_t first = 0;
+  for (; first + kSideBySide <= blocks.size(); first += kSideBySide) {
+    std::array<const double*, kSideBySide> begin{};
+    std::int64_t shortest = blocks[first].end - blocks[first].begin;
+    for (std::size_t lane = 0; lane < kSideBySide; ++lane) {
+      const Block& block = blocks[first + lane];
+      begin[lane] = scores.data() + block.begin;
+      shortest = std::min(shortest, block.end - block.begin);
+    }
+    std::array<double, kSideBySide> sum{};
+    for (std::int64_t index = 0; index < shortest; ++index) {
+      for (std::size_t lane = 0; lane < kSideBySide; ++lane) sum[lane] += begin[lane][index];
+    }
+    for (std::size_t lane = 0; lane < kSideBySide; ++lane) {
+      const Block& block = blocks[first + lane];
+      for (std::int64_t index = shortest; index < block.end - block.begin; ++index) sum[lane] += begin[lane][index];
+      sums[first + lane] = sum[lane];
+    }
+  }
+  for (; first < blocks.size(); ++first) {
+    for (std::int64_t position = blocks[first].begin; position < blocks[first].end; ++position) {
+      sums[first] += scores[static_cast<std::size_t>(position)];
+    }
+  }
+  return sums;
+}
+
+void append(PositionRuns& runs, std::int64_t begin, std::int64_t end) {
+  if (!runs.empty() && runs.back().end == begin) {
+    runs.back().end = end;
+  } else {
+    runs.push_back({begin, end});
+  }
+}
+
+std::vector<PositionRuns> evict_blocks(const Compression& setting, const Evict& stage, std::int64_t num_positions,
+                                       const LayerScores& scores) {
+  const std::vector<Block> blocks = partition_blocks(setting, num_positions);
+  std::vector<bool> is_protected;
+  is_protected.reserve(blocks.size());
+  for (const Block& block : blocks) is_protected.push_back(block.is_protected);
+  std::vector<std::vector<double>> sums;
+  sums.reserve(scores.size());
+  for (const auto& of_head : scores) sums.push_back(block_scores(blocks, of_head));
+  if (stage.heads == HeadScope::shared) {
+    for (std::size_t index = 0; index < blocks.size(); ++index) {
+      double sum = 0;
+      for (const auto& of_head : sums) sum += of_head[index];
+      for (auto& of_head : sums) of_head[index] = sum;
+    }
+  }
+  std::vector<PositionRuns> runs(scores.size());
+  for (std::size_t head = 0; head < scores.size(); ++head) {
+    const std::vector<bool> stays = choose_kept(sums[head], is_protected, stage.keep);
+    for (std::size_t index = 0; index < blocks.size(); ++index) {
+      if (!stays[index]) append(runs[head], blocks[index].begin, blocks[index].end);
+    }
+  }
+  return runs;
+}
+
+PositionRuns gaps(const std::vector<Segment>& segments, std::int64_t num_positions) {
+  PositionRuns runs;
+  std::int64_t next = 0;
+  for (const Segment& segment : segments) {
+    if (segment.begin > next) append(runs, next, segment.begin);
+    next = segment.end;
+  }
+  if (next < num_positions) append(runs, next, num_positions);
+  return runs;
+}
+
+}  // namespace
+
+bool only_evicts(const Compression& setting) {
+  return std::ranges::all_of(setting.stages, [](const Stage& stage) { return std::holds_alternative<Evict>(stage); });
+}
+
+std::vector<PositionRuns> evicted_runs(const Compression& setting, std::int64_t num_positions,
+                                       const LayerScores& scores) {
+  KVTIDE_ASSERT(only_evicts(setting), "runs tell nothing of a stage that changes what stays");
+  for (const auto& of_head : scores) {
+    KVTIDE_ASSERT(static_cast<std::int64_t>(of_head.size()) >= num_positions, "a score per position");
+  }
+  if (const auto problems = contradictions(setting, kAnyHeadDim); !problems.empty()) throw InputError(problems.front());
+  if (setting.stages.size() == 1) {
+    const Evict& stage = std::get<Evict>(setting.stages.front());
+    if (stage.granularity == Granularity::block) return evict_blocks(setting, stage, num_positions, scores);
+  }
+  const auto num_heads = static_cast<std::int64_t>(scores.size());
+  const LayerCache cache = compress_layer(setting, num_positions, num_heads, kAnyHeadDim, scores, nullptr);
+  std::vector<PositionRuns> runs;
+  for (const HeadCache& head : cache.heads) runs.push_back(gaps(head.segments, num_positions));
+  return runs;
+}
+
+}  // namespace kvtide::kv

@@ -1,0 +1,24 @@
+#pragma once
+// What a setting that only evicts takes from each head, decided without making a cache: scans that ask the same layer
+// again and again (every grid offset, every keep ratio) need nothing else.
+
+#include <vector>
+
+#include "kv/compression/compression.h"
+#include "kv/position_runs.h"
+
+namespace kvtide::kv {
+
+/// True when every stage evicts: what stays is stored exactly as recorded. True for an empty stack.
+[[nodiscard]] bool only_evicts(const Compression& setting);
+
+/// The positions that compress_layer() would evict, the very same ones, ties and roundings included.
+/// One stage of block granularity costs one pass over the scores; other stacks go through compress_layer().
+/// @param setting  only_evicts(setting)
+/// @param scores   [kv_head][position >= num_positions]
+/// @return [kv_head]
+/// @throws InputError  contradictions(), with the first sentence
+[[nodiscard]] std::vector<PositionRuns> evicted_runs(const Compression& setting, std::int64_t num_positions,
+                                                     const LayerScores& scores);
+
+}  // namespace kvtide::kv

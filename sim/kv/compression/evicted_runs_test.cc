@@ -1,0 +1,104 @@
+#include "kv/compression/evicted_runs.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace kvtide::kv {
+namespace {
+
+constexpr std::int64_t kNumPositions = 300;
+
+Compression setting_of(std::int64_t block_size, std::int64_t grid_offset, std::vector<Stage> stages) {
+  Compression setting;
+  setting.block_size = block_size;
+  setting.grid_offset = grid_offset;
+  setting.sinks = 2;
+  setting.window = 20;
+  setting.stages = std::move(stages);
+  return setting;
+}
+
+/// Three heads; scores of few values, so that blocks tie, or of many.
+LayerScores random_scores(std::uint64_t num_values) {
+  RandomStream random(7, "test.evicted_runs");
+  LayerScores scores(3);
+  for (auto& of_head : scores) {
+    for (std::int64_t position = 0; position < kNumPositions; ++position) {
+      of_head.push_back(static_cast<double>(random.below(num_values)) / 7.0);
+    }
+  }
+  return scores;
+}
+
+/// What the cache that compress_layer() makes does not hold.
+PositionRuns missing(const HeadCache& cache) {
+  PositionRuns runs;
+  std::int64_t next = 0;
+  for (const Segment& segment : cache.segments) {
+    if (segment.begin > next) runs.push_back({next, segment.begin});
+    next = segment.end;
+  }
+  return runs;
+}
+
+// Six positions, blocks of two with scores 1, 5, 3: half of three blocks keeps two (3 - floor(1.5)), the first goes.
+TEST(EvictedRuns, LowestBlockGoes) {
+  Compression setting = setting_of(2, 0, {Evict{}});
+  setting.sinks = 0;
+  setting.window = 0;
+  EXPECT_EQ(evicted_runs(setting, 6, {{0, 1, 2, 3, 3, 0}}), (std::vector<PositionRuns>{{{0, 2}}}));
+  // A sink protects it; the next lowest goes instead.
+  setting.sinks = 1;
+  EXPECT_EQ(evicted_runs(setting, 6, {{0, 1, 2, 3, 3, 0}}), (std::vector<PositionRuns>{{{4, 6}}}));
+}
+
+TEST(EvictedRuns, NeighbouringBlocksAreOneRun) {
+  Compression setting = setting_of(2, 0, {Evict{}});
+  setting.sinks = 0;
+  setting.window = 0;
+  // Scores 9, 1, 1, 9: two of four go, together positions 2..5.
+  EXPECT_EQ(evicted_runs(setting, 8, {{9, 0, 1, 0, 0, 1, 9, 0}}), (std::vector<PositionRuns>{{{2, 6}}}));
+}
+
+TEST(EvictedRuns, EqualWhatTheCacheDoesNotHold) {
+  for (const std::uint64_t num_values : {2U, 1'000'000U}) {
+    const LayerScores scores = random_scores(num_values);
+    for (const HeadScope heads : {HeadScope::per_head, HeadScope::shared}) {
+      for (const Granularity granularity : {Granularity::block, Granularity::token}) {
+        for (const PartsPerMillion keep : {100'000, 500'000, 900'000, 1'000'000}) {
+          const Evict stage{.scorer = "attention_sum", .granularity = granularity, .keep = keep, .heads = heads};
+          for (const auto& [block_size, grid_offset] : {std::pair{1, 0}, {7, 3}, {32, 31}, {64, 0}, {512, 5}}) {
+            for (const std::vector<Stage>& stages : {std::vector<Stage>{stage}, std::vector<Stage>{stage, stage}}) {
+              const Compression setting = setting_of(block_size, grid_offset, stages);
+              const LayerCache cache = compress_layer(setting, kNumPositions, 3, 16, scores, nullptr);
+              const std::vector<PositionRuns> runs = evicted_runs(setting, kNumPositions, scores);
+              ASSERT_EQ(runs.size(), 3U);
+              for (std::size_t head = 0; head < 3; ++head) {
+                ASSERT_EQ(runs[head], missing(cache.heads[head]))
+                    << "block_size " << block_size << ", grid_offset " << grid_offset << ", keep " << keep << ", head "
+                    << head;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(EvictedRuns, OnlyStacksThatEvictAreTaken) {
+  EXPECT_TRUE(only_evicts(setting_of(16, 0, {})));
+  EXPECT_TRUE(only_evicts(setting_of(16, 0, {Evict{}, Evict{}})));
+  EXPECT_FALSE(only_evicts(setting_of(16, 0, {Evict{}, Quantize{}})));
+  EXPECT_EQ(evicted_runs(setting_of(16, 0, {}), 40, {std::vector<double>(40)}), (std::vector<PositionRuns>{{}}));
+}
+
+TEST(EvictedRuns, RefuseWhatCompressLayerRefuses) {
+  EXPECT_THROW((void)evicted_runs(setting_of(16, 16, {Evict{}}), 40, {std::vector<double>(40)}), InputError);
+  EXPECT_NO_THROW((void)evicted_runs(setting_of(16, 15, {Evict{}}), 40, {std::vector<double>(40)}));
+}
+
+}  // namespace
+}  // namespace kvtide::kv
