@@ -17,9 +17,22 @@ namespace {
 // up.
 constexpr double kDequantizeOperations = 2;
 constexpr double kFlopsPerLaneOperation = 2;  // a profile counts a multiply-add as 2 FLOP
+// Blocks and memory slow each other down as both near saturation: (waves^p + memory^p)^(1/p). p = 1 would be one after
+// the other, infinity side by side. Calibrated on: decode_attn rows of aiconfigurator-core 0.12.0, where 2.5 to 5 fit
+// alike and better than 1.5 (b300_sxm) or as well (h100_sxm).
+constexpr double kOverlap = 4;
 constexpr std::int64_t kMaxTasks = std::int64_t{1} << 40;
 constexpr double kMaxBytes = 1e18;   // far beyond any device
 constexpr double kMaxSeconds = 1e6;  // keeps a duration inside 64 bits of picoseconds
+
+/// How the kernel cuts this work.
+struct Cut {
+  std::int64_t tile_entries = 0;
+  std::int64_t blocks_per_task = 1;  ///< before splits: 1, or one per query head or per full tile of query rows
+  std::int64_t query_rows = 1;       ///< of one block
+  std::int64_t resident_blocks = 1;  ///< that share an SM
+  std::int64_t tiles_per_split = 1;
+};
 
 /// Thread blocks of one task group and what binds them.
 struct SplitTask {
@@ -71,25 +84,34 @@ void check(const GpuProfile& profile, const DecodeAttentionWork& work) {
           fmt::format("{} has no 8-bit floating-point tensor cores; store fp8 and compute in 16 bit", profile.name));
 }
 
-SplitTask split_task(const AttentionTask& task, const DecodeAttentionWork& work, const AttentionKernel& kernel,
-                     const SmRates& rates, std::int64_t tile_entries, std::int64_t tiles_per_split) {
-  SplitTask result;
-  const std::int64_t num_tiles = std::max<std::int64_t>(1, ceil_div(task.num_entries, tile_entries));
-  const std::int64_t num_splits = ceil_div(num_tiles, tiles_per_split);
-  const std::int64_t own_tiles = ceil_div(num_tiles, num_splits);
-  // The fullest block holds own_tiles whole tiles, or the task's ragged end when there is only one.
-  const double share = std::min(1.0, static_cast<double>(own_tiles * tile_entries) /
-                                         static_cast<double>(std::max<std::int64_t>(1, task.num_entries)));
-  result.stream_time = task_bytes(task) * share / rates.stream;
+/// A window that starts inside a tile touches one tile more than its entries fill.
+std::int64_t num_tiles(const AttentionTask& task, std::int64_t tile_entries) {
+  const std::int64_t filled = std::max<std::int64_t>(1, ceil_div(task.num_entries, tile_entries));
+  return filled + (task.hidden_entries > 0 ? 1 : 0);
+}
 
-  const double tile_elements = static_cast<double>(own_tiles * tile_entries * work.head_dim);  // of K; as many of V
-  const double query_rows =
-      static_cast<double>(ceil_div(work.query_heads_per_task, kernel.tile_query_rows) * kernel.tile_query_rows);
-  const double tensor_flops = 4 * query_rows * tile_elements + 2 * task.reconstruction_macs * share;  // q.K and p.V
-  result.arithmetic_time = tensor_flops / rates.tensor + tile_elements / rates.transpose +
-                           task.dequantized_elements * share * kDequantizeOperations / rates.lanes;
-  result.blocks.count = task.count * num_splits;
-  result.blocks.duration = kernel.task_time + kernel.task_time_per_channel * static_cast<double>(work.head_dim) +
+SplitTask split_task(const AttentionTask& task, const DecodeAttentionWork& work, const AttentionKernel& kernel,
+                     const SmRates& rates, const Cut& cut) {
+  SplitTask result;
+  const std::int64_t all_tiles = num_tiles(task, cut.tile_entries);
+  const std::int64_t num_splits = ceil_div(all_tiles, cut.tiles_per_split);
+  const std::int64_t own_tiles = ceil_div(all_tiles, num_splits);
+  // The fullest block holds own_tiles whole tiles, or the task's ragged end when there is only one.
+  const double share = std::min(1.0, static_cast<double>(own_tiles * cut.tile_entries) /
+                                         static_cast<double>(std::max<std::int64_t>(1, task.num_entries)));
+  const double residents = static_cast<double>(cut.resident_blocks);
+  // Every resident has its own loads in flight; the arithmetic units are shared.
+  result.stream_time = task_bytes(task) * share * static_cast<double>(kernel.blocks_per_sm) / rates.stream;
+
+  const double head_dim = static_cast<double>(work.head_dim);
+  const double tile_elements = static_cast<double>(own_tiles * cut.tile_entries) * head_dim;     // of K; as many of V
+  const double tensor_flops = 4 * static_cast<double>(kernel.tile_query_rows) * tile_elements +  // q.K and p.V
+                              2 * task.reconstruction_macs * share;
+  result.arithmetic_time = residents * (tensor_flops / rates.tensor + tile_elements / rates.transpose +
+                                        task.dequantized_elements * share * kDequantizeOperations / rates.lanes);
+  result.blocks.count = task.count * cut.blocks_per_task * num_splits;
+  result.blocks.duration = kernel.task_time + kernel.task_time_per_channel * head_dim +
+                           kernel.output_time * head_dim * static_cast<double>(cut.query_rows) +
                            std::max(result.stream_time, result.arithmetic_time);
   return result;
 }
@@ -129,8 +151,15 @@ std::int64_t split_count(std::int64_t num_tasks, std::int64_t num_tiles, std::in
 KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory, const DecodeAttentionWork& work,
                                  L2State l2) {
   check(profile, work);
-  const AttentionKernel& kernel = profile.attention_kernel(work.kernel);
-  const std::int64_t tile_entries = kernel.tile_entries(work.head_dim);
+  const AttentionKernel& kernel = profile.attention_kernel(work.kernel, work);
+  Cut cut;
+  cut.tile_entries = kernel.tile_entries(work.head_dim);
+  if (applies(kernel.shares_kv, work)) {
+    cut.blocks_per_task = ceil_div(work.query_heads_per_task, kernel.tile_query_rows);
+    cut.query_rows = std::min(work.query_heads_per_task, kernel.tile_query_rows);
+  } else {
+    cut.blocks_per_task = work.query_heads_per_task;
+  }
 
   std::int64_t num_tasks = 0;
   std::int64_t most_tiles = 1;
@@ -138,14 +167,19 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
   for (const AttentionTask& task : work.tasks) {
     if (task.count == 0) continue;
     num_tasks += task.count;
-    most_tiles = std::max(most_tiles, ceil_div(task.num_entries, tile_entries));
+    most_tiles = std::max(most_tiles, num_tiles(task, cut.tile_entries));
     bytes += task_bytes(task) * static_cast<double>(task.count);
   }
   if (num_tasks == 0) return {};
   const double hit_rate =
       l2 == L2State::cold ? 0 : cyclic_hit_rate(bytes, static_cast<double>(profile.l2_bytes) * profile.l2_usable_share);
-  const std::int64_t num_splits = split_count(num_tasks, most_tiles, profile.num_sms, kernel.max_splits);
-  const std::int64_t tiles_per_split = ceil_div(most_tiles, num_splits);
+  const std::int64_t num_slots = profile.num_sms * kernel.blocks_per_sm;
+  const std::int64_t num_blocks = num_tasks * cut.blocks_per_task;
+  const std::int64_t num_splits =
+      applies(kernel.splits, work) ? split_count(num_blocks, most_tiles, num_slots, kernel.max_splits) : 1;
+  cut.tiles_per_split = ceil_div(most_tiles, num_splits);
+  cut.resident_blocks =
+      std::min(kernel.blocks_per_sm, ceil_div(num_blocks * ceil_div(most_tiles, cut.tiles_per_split), profile.num_sms));
   const SmRates rates = sm_rates(profile, kernel, work.math_bits, hit_rate);
 
   std::vector<BlockGroup> groups;
@@ -154,7 +188,7 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
   double longest_arithmetic = 0;
   for (const AttentionTask& task : work.tasks) {
     if (task.count == 0) continue;
-    const SplitTask split = split_task(task, work, kernel, rates, tile_entries, tiles_per_split);
+    const SplitTask split = split_task(task, work, kernel, rates, cut);
     groups.push_back(split.blocks);
     longest_stream = std::max(longest_stream, split.stream_time);
     longest_arithmetic = std::max(longest_arithmetic, split.arithmetic_time);
@@ -168,11 +202,15 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
       }
     }
   }
-  const double waves = dispatch_in_waves(std::move(groups), profile.num_sms);
+  const double waves = dispatch_in_waves(std::move(groups), num_slots);
   const TrafficTime hbm = traffic_time(profile, memory, traffic);
-  const double l2_time = bytes / profile.l2_bandwidth;
+  const double l2_time = bytes * static_cast<double>(cut.blocks_per_task) / profile.l2_bandwidth;
   const double fixed = profile.graph_launch_latency + kernel.fixed_time + (num_splits > 1 ? kernel.combine_time : 0);
-  const double body = std::max({waves, hbm.seconds, l2_time});
+  const double memory_time = std::max(hbm.seconds, l2_time);
+  const double longest = std::max(waves, memory_time);
+  const double body =
+      longest > 0 ? longest * std::pow(1 + std::pow(std::min(waves, memory_time) / longest, kOverlap), 1 / kOverlap)
+                  : 0;
 
   if (!(fixed + body < kMaxSeconds)) {
     throw InputError(fmt::format("decode attention: the work takes {:.3g} s, more than a million", fixed + body));
@@ -185,7 +223,7 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
   time.memory_busy_share = hbm.seconds / (fixed + body);
   if (fixed >= body) {
     time.limited_by = "launch";
-  } else if (body > waves) {
+  } else if (memory_time > waves) {
     time.limited_by = "memory";
   } else {
     time.limited_by = longest_stream >= longest_arithmetic ? "in-flight" : "compute";

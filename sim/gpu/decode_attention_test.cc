@@ -28,6 +28,7 @@ GpuProfile toy_profile() {
   profile.graph_launch_latency = 10e-6;
   AttentionKernel kernel;
   kernel.name = "toy";
+  kernel.framework = "toy";
   kernel.task_time = 1e-6;
   kernel.combine_time = 2e-6;
   kernel.bytes_in_flight = 1000;
@@ -116,6 +117,70 @@ TEST(DecodeAttention, DequantizationHidesBehindLoadsUntilItIsLonger) {
   EXPECT_NEAR(toy_us(work), 36, 0.01);
 }
 
+/// The toy with its kernel changed.
+double changed_toy_us(const DecodeAttentionWork& work, void (*change)(AttentionKernel&)) {
+  GpuProfile profile = toy_profile();
+  change(profile.attention_kernels.front());
+  ConstantRateMemory memory(1e15, 1);
+  return to_microseconds(time_decode_attention(profile, memory, work, L2State::cold).duration);
+}
+
+// 4 tasks of 2 query heads are 4 blocks where a block serves the group, 8 blocks (two waves) where it does not.
+TEST(DecodeAttention, BlocksThatDoNotShareKvRunOncePerQueryHead) {
+  DecodeAttentionWork work = tasks(4, 16, 5000);
+  work.query_heads_per_task = 2;
+  EXPECT_NEAR(toy_us(work), 21, 0.01);
+  EXPECT_NEAR(changed_toy_us(work, [](AttentionKernel& kernel) { kernel.shares_kv = Applies::never; }), 32, 0.01);
+  const auto only_unwindowed = [](AttentionKernel& kernel) { kernel.shares_kv = Applies::grouped_unwindowed; };
+  EXPECT_NEAR(changed_toy_us(work, only_unwindowed), 21, 0.01);
+  work.has_window = true;
+  EXPECT_NEAR(changed_toy_us(work, only_unwindowed), 32, 0.01);
+  // 65 query heads do not fit one tile of 64 rows: 2 blocks a task.
+  work = tasks(4, 16, 5000);
+  work.query_heads_per_task = 65;
+  EXPECT_NEAR(toy_us(work), 32, 0.01);
+}
+
+// 8 tiles on one SM: 40 us of loads, + 1 task + 10 launch; split it takes 23 (SplitTaskIsCombined).
+TEST(DecodeAttention, KernelThatDoesNotSplitLeavesSmsIdle) {
+  EXPECT_NEAR(changed_toy_us(tasks(1, 128, 20000), [](AttentionKernel& kernel) { kernel.splits = Applies::never; }), 51,
+              0.01);
+  DecodeAttentionWork grouped = tasks(1, 128, 20000);
+  const auto only_grouped = [](AttentionKernel& kernel) { kernel.splits = Applies::grouped_unwindowed; };
+  EXPECT_NEAR(changed_toy_us(grouped, only_grouped), 51, 0.01);
+  grouped.query_heads_per_task = 2;
+  EXPECT_NEAR(changed_toy_us(grouped, only_grouped), 23, 0.01);
+}
+
+// Two blocks an SM share its 1,000 B in flight: each of 8 tasks takes 20 us of loads, all at once.
+TEST(DecodeAttention, ResidentBlocksShareTheBytesInFlight) {
+  EXPECT_NEAR(changed_toy_us(tasks(8, 16, 5000), [](AttentionKernel& kernel) { kernel.blocks_per_sm = 2; }), 31, 0.01);
+}
+
+// 2 query rows x 2 channels x 0.25 us = 1 us more a block.
+TEST(DecodeAttention, OutputCostsByQueryRowAndChannel) {
+  DecodeAttentionWork work = tasks(4, 16, 5000);
+  work.query_heads_per_task = 2;
+  EXPECT_NEAR(changed_toy_us(work, [](AttentionKernel& kernel) { kernel.output_time = 0.25e-6; }), 22, 0.01);
+}
+
+// 64 entries are 4 tiles, which are not split; a window over 64 of more entries touches a fifth tile, and 5 tiles are:
+// filling (s / 4) is best with 4 splits, 2 tiles each; 3 splits of which the fullest reads half: 5 us.
+TEST(DecodeAttention, WindowInsideATileTouchesOneTileMore) {
+  DecodeAttentionWork work = tasks(1, 64, 5000);
+  EXPECT_NEAR(toy_us(work), 21, 0.01);
+  work.tasks[0].hidden_entries = 1;
+  EXPECT_NEAR(toy_us(work), 18, 0.01);  // 5 + 1 task + 10 launch + 2 combine
+}
+
+// Waves of 11 us and 11 us of memory end after 2^(1/4) of that: 13.08; + 10 launch.
+TEST(DecodeAttention, BlocksAndMemoryNearSaturationSlowEachOther) {
+  const GpuProfile profile = toy_profile();
+  ConstantRateMemory memory(40000 / 11e-6, 1);
+  EXPECT_NEAR(to_microseconds(time_decode_attention(profile, memory, tasks(4, 16, 5000), L2State::cold).duration),
+              10 + 11 * 1.18921, 0.01);
+}
+
 TEST(DecodeAttention, MixedTasksShareTheMachine) {
   // 3 tasks of 10 us and 2 of 4 us (+ 1 us each) on 4 SMs: 11, 11, 11 and 5 + 5 = 10 on the fourth.
   DecodeAttentionWork work = tasks(3, 16, 5000);
@@ -183,7 +248,7 @@ TEST(DecodeAttentionOnH100, TasksCostMoreThanBytes) {
 // One task more than the SMs starts a second wave; the staircase is flat in between.
 TEST(DecodeAttentionOnH100, WaveStaircaseIsVisible) {
   const double one_wave = h100_us(llama_layer(132, 64, 16));
-  EXPECT_DOUBLE_EQ(h100_us(llama_layer(120, 64, 16)), one_wave);
+  EXPECT_NEAR(h100_us(llama_layer(120, 64, 16)) / one_wave, 1, 0.001);  // device memory is a little busier
   EXPECT_GT(h100_us(llama_layer(133, 64, 16)), 1.2 * one_wave);
 }
 
@@ -202,9 +267,9 @@ TEST(DecodeAttentionOnH100, MoreBytesAreNeverFaster) {
   }
 }
 
-// Measured medians by size: fp8 gains 0.92 to 1.70 over bf16 under vLLM, single shapes 0.8 to 2: transposing V can cost
-// more than the bytes saved.
-TEST(DecodeAttentionOnH100, HalvedBytesGainBetweenNineTenthsAndTwo) {
+// Measured under vLLM on an H100, fp8 gains 0.92 to 1.70 by size at the median, 0.67 to 1.96 for single shapes
+// (MeasuredShape.Fp8Gain...): transposing V can cost more than the bytes saved.
+TEST(DecodeAttentionOnH100, HalvedBytesGainBetweenEightTenthsAndTwo) {
   for (const std::int64_t num_tasks : {1, 8, 64, 256, 1024}) {
     for (const std::int64_t num_entries : {16, 256, 4096, 32768}) {
       const double gain =

@@ -1,6 +1,9 @@
 // The one place where a profile meets the memory room: standard, channels and data rate become a MemoryDevice.
+#include <algorithm>
 #include <utility>
 
+#include "base/data_directory.h"
+#include "gpu/constant_rate_memory.h"
 #include "gpu/gpu.h"
 #include "gpu/memory/memory_device.h"
 
@@ -9,10 +12,16 @@ namespace kvtide::gpu {
 namespace {
 
 std::unique_ptr<MemoryModel> memory_of(const GpuProfile& profile, Fidelity fidelity) {
+  // The closed form needs no timings, so a GPU whose memory standard is not described yet still has its roofline.
+  const std::vector<std::string> standards = list_data_files("hw_profiles/memory", {".yaml"});
+  if (fidelity == Fidelity::roofline && std::ranges::find(standards, profile.memory_standard) == standards.end()) {
+    return std::make_unique<ConstantRateMemory>(profile.bandwidth, profile.read_efficiency);
+  }
   MemoryDevice device;
   device.standard = load_memory_standard(profile.memory_standard);
   device.num_channels = profile.num_channels;
   device.data_rate = profile.data_rate;
+  device.roofline_efficiency = profile.read_efficiency;
   device.queue_size = profile.memory_queue_size;
   return make_memory_model(device, fidelity);
 }

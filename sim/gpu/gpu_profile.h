@@ -11,39 +11,15 @@
 #include <vector>
 
 #include "base/units.h"
+#include "gpu/attention_kernel.h"
 
 namespace kvtide::gpu {
-
-/// A decode-attention kernel generation: tiling, and the few costs that no datasheet tells. Times in seconds.
-struct AttentionKernel {
-  std::string name;
-  double fixed_time = 0;              ///< cache append, split schedule and ramp, once a call (launch not included)
-  double task_time = 0;               ///< prologue and epilogue of one thread block: query in, output out
-  double task_time_per_channel = 0;   ///< the same, per channel of head_dim
-  double combine_time = 0;            ///< second kernel that joins the splits of a task; only when there are splits
-  Bytes bytes_in_flight = 0;          ///< per SM, of KV requested and not yet returned
-  std::int64_t tile_query_rows = 64;  ///< query heads of a group share one tile (rows are padded to this)
-  std::int64_t max_splits = 128;      ///< of one task, along its entries
-  double tensor_efficiency = 0;       ///< of the tensor throughput inside a tile, 0..1
-  double transpose_rate = 0;          ///< V elements/s per SM that an 8-bit kernel brings into the tensor cores' layout
-
-  /// Entries in one tile. The tile shrinks as head_dim grows, because K and V tiles share the SM's scratch memory.
-  [[nodiscard]] std::int64_t tile_entries(std::int64_t head_dim) const;
-  std::vector<std::pair<std::int64_t, std::int64_t>> tiles;  ///< {largest head_dim, entries}, ascending
-};
 
 /// Costs of a dense GEMM that no datasheet tells.
 struct GemmKernel {
   double fixed_time = 0;         ///< s, ramp and epilogue, once a call (launch not included)
   double combine_time = 0;       ///< s, sum over the parts when k is split
   double tensor_efficiency = 0;  ///< of the tensor throughput in a full wave of tiles, 0..1
-};
-
-/// A value of the profile with its origin, in the order of the file; for `show gpus NAME`.
-struct ProfileFact {
-  std::string key;    ///< "memory.bandwidth"
-  std::string value;  ///< as written, "3.35 TB/s"
-  std::string source;
 };
 
 struct GpuProfile {
@@ -63,10 +39,11 @@ struct GpuProfile {
 
   // L2.
   Bytes l2_bytes = 0;
-  double l2_usable_share = 1;  ///< of l2_bytes that a working set can use before it spills, (0, 1]
-  double l2_bandwidth = 0;     ///< B/s
-  double l2_latency = 0;       ///< s, load to use, mean over near and far partition
-  double memory_latency = 0;   ///< s, load to use, unloaded
+  double l2_usable_share = 1;     ///< of l2_bytes that a working set can use before it spills, (0, 1]
+  double l2_bandwidth = 0;        ///< B/s
+  double l2_latency = 0;          ///< s, load to use, mean over near and far partition
+  double memory_latency = 0;      ///< s, load to use, unloaded
+  double read_efficiency = 0.92;  ///< of the pins, best read-only streams; used by the roofline tier only
 
   // SMs.
   std::int64_t num_sms = 0;
@@ -83,8 +60,11 @@ struct GpuProfile {
   GemmKernel gemm;
   std::vector<ProfileFact> facts;
 
-  /// @param wanted  empty: the first. @throws InputError listing the known names
-  [[nodiscard]] const AttentionKernel& attention_kernel(const std::string& wanted) const;
+  /// The kernel that runs this work: of the wanted name, or the first of the wanted framework that serves it.
+  /// @param wanted  empty: the framework of the first kernel
+  /// @throws InputError listing what is known, or saying that no kernel of the framework serves the work
+  [[nodiscard]] const AttentionKernel& attention_kernel(const std::string& wanted,
+                                                        const DecodeAttentionWork& work) const;
 };
 
 /// @param name_or_path  a name or alias in hw_profiles/, or a path to a YAML file

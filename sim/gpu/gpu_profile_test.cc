@@ -53,8 +53,9 @@ TEST(GpuProfile, EveryShippedProfileLoadsAndItsPinsReproduceTheBandwidth) {
   for (const std::string& name : names) {
     const GpuProfile profile = load_gpu_profile(name);
     EXPECT_EQ(profile.name, name);
-    EXPECT_NEAR(static_cast<double>(profile.bus_bits) * profile.data_rate / 8 / profile.bandwidth, 1, 0.01) << name;
-    EXPECT_EQ(profile.num_channels % profile.num_stacks, 0) << name;
+    const double pins = static_cast<double>(profile.bus_bits) * profile.data_rate / 8;
+    if (profile.bandwidth_note.empty()) EXPECT_NEAR(pins / profile.bandwidth, 1, 0.01) << name;
+    EXPECT_GE(profile.num_channels, profile.num_stacks) << name;  // the H100 NVL leaves 2 of 96 channels unused
     EXPECT_FALSE(profile.facts.empty());
     for (const ProfileFact& fact : profile.facts) EXPECT_NE(fact.source, "") << name << " " << fact.key;
   }
@@ -100,8 +101,65 @@ TEST(GpuProfile, EmptyKernelListIsRefused) {
   EXPECT_THAT(error_of(headless), HasSubstr("at least one kernel"));
 }
 
+AttentionKernel kernel_for(std::int64_t min_group, std::int64_t max_group, std::int64_t math_bits) {
+  AttentionKernel kernel;
+  kernel.name = std::to_string(min_group) + "-" + std::to_string(math_bits);
+  kernel.framework = "f";
+  kernel.scope = {.math_bits = math_bits, .min_group = min_group, .max_group = max_group, .max_head_dim = 256};
+  return kernel;
+}
+
+TEST(AttentionKernel, FirstOfTheFrameworkThatServesTheShapeRuns) {
+  GpuProfile profile;
+  profile.name = "x";
+  profile.attention_kernels = {kernel_for(2, 32, 16), kernel_for(1, 128, 16), kernel_for(1, 128, 8)};
+  DecodeAttentionWork work;
+  const auto chosen = [&] { return profile.attention_kernel("f", work).name; };
+  EXPECT_EQ(chosen(), "1-16");
+  work.query_heads_per_task = 2;
+  EXPECT_EQ(chosen(), "2-16");
+  work.query_heads_per_task = 32;
+  EXPECT_EQ(chosen(), "2-16");
+  work.query_heads_per_task = 33;
+  EXPECT_EQ(chosen(), "1-16");
+  work.math_bits = 8;
+  EXPECT_EQ(chosen(), "1-8");
+  EXPECT_EQ(profile.attention_kernel("", work).name, "1-8");
+  EXPECT_EQ(profile.attention_kernel("2-16", work).name, "2-16");  // by name: whatever it was made for
+  work.head_dim = 257;
+  EXPECT_THROW((void)chosen(), InputError);
+  EXPECT_THROW((void)profile.attention_kernel("g", work), InputError);
+}
+
+TEST(AttentionKernel, EveryProfileServesCommonShapesInBothWidths) {
+  for (const std::string& name : known_gpus()) {
+    const GpuProfile profile = load_gpu_profile(name);
+    for (const std::int64_t head_dim : {64, 128, 192, 256}) {
+      for (const std::int64_t group : {1, 4, 8, 64}) {
+        for (const std::int64_t bits : {16, 8}) {
+          if (bits == 8 && profile.tensor_flops_8bit == 0) continue;
+          DecodeAttentionWork work;
+          work.head_dim = head_dim;
+          work.query_heads_per_task = group;
+          work.math_bits = bits;
+          EXPECT_NO_THROW((void)profile.attention_kernel("vllm", work)) << name << " " << head_dim << " " << bits;
+        }
+      }
+    }
+  }
+}
+
+TEST(GpuProfile, NamesOfTheMeasuredTablesAreAliases) {
+  for (const char* alias : {"a100_sxm", "h100_sxm", "h200_sxm", "rtx_pro_6000_server", "b300_sxm", "b60", "l40s",
+                            "b200_sxm", "gb200", "gb300"}) {
+    EXPECT_NO_THROW((void)load_gpu_profile(alias)) << alias;
+  }
+}
+
+// 128 entries up to head_dim 128, 96 up to 192, 64 up to 256; beyond, 64 x 256 / head_dim.
 TEST(AttentionKernel, TileShrinksWithHeadDim) {
-  const AttentionKernel kernel = load_gpu_profile("h100-sxm").attention_kernels.front();
+  AttentionKernel kernel;
+  kernel.tiles = {{128, 128}, {192, 96}, {256, 64}};
   EXPECT_EQ(kernel.tile_entries(64), 128);
   EXPECT_EQ(kernel.tile_entries(128), 128);
   EXPECT_EQ(kernel.tile_entries(129), 96);

@@ -22,6 +22,7 @@ struct AttentionTask {
   std::int64_t num_entries = 0;     ///< keys attended
   double dequantized_elements = 0;  ///< elements converted from an integer or low-rank form before use
   double reconstruction_macs = 0;   ///< low rank: multiply-adds that rebuild K and V rows
+  std::int64_t hidden_entries = 0;  ///< older than a sliding window: not read, but the window then starts inside a tile
   std::int64_t count = 1;           ///< how many equal tasks (batch, equal heads)
   bool operator==(const AttentionTask&) const = default;
 };
@@ -32,7 +33,8 @@ struct DecodeAttentionWork {
   std::int64_t query_heads_per_task = 1;  ///< GQA group
   std::int64_t head_dim = 128;
   std::int64_t math_bits = 16;  ///< operands of the tensor cores: 16, or 8 where fp8 entries are used as they are
-  std::string kernel;           ///< an AttentionKernel of the profile; empty: its first
+  bool has_window = false;      ///< the model's layer has a sliding window, whether or not the context exceeds it
+  std::string kernel;  ///< a framework ("vllm") or one AttentionKernel of the profile; empty: its first framework
   bool operator==(const DecodeAttentionWork&) const = default;
 };
 

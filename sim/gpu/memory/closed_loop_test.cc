@@ -3,58 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <fstream>
-#include <sstream>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "gpu/validation/dram_reference.h"
+
 namespace kvtide::gpu {
 namespace {
 
-struct Outcome {
-  double peak_fraction = 0;
-  double row_hit_rate = 0;
-  double read_latency_ns = 0;
-  Tick last_completion = 0;
-  ChannelCounters counters;
-};
-
-struct RunCase {
-  std::string standard = "hbm3";
-  std::string pattern = "seq";
-  Bytes block_bytes = 16384;
-  std::int64_t num_requests = 200000;
-  std::int64_t max_outstanding = 4096;
-  std::int64_t queue_size = 64;
-  bool has_refresh = true;
-  AddressMapping mapping = AddressMapping::hash256;
-  std::int64_t num_channels = 0;  // 0: one stack
-};
+using Outcome = ReferenceOutcome;
+using RunCase = ReferenceRun;
 
 Outcome run(const RunCase& run_case, RequestSource* source = nullptr) {
-  const MemoryStandard standard = load_memory_standard(run_case.standard);
-  const std::int64_t num_channels = run_case.num_channels > 0 ? run_case.num_channels : standard.geometry.num_channels;
-  const MemoryDevice device{standard, num_channels, standard.data_rate};
-  const AddressMap map(standard.geometry, num_channels, run_case.mapping);
-  ReferenceStream stream(parse_stream_pattern(run_case.pattern, run_case.block_bytes), map.capacity(), 32);
-  ClosedLoop loop(device,
-                  {.mapping = run_case.mapping,
-                   .controller = {.queue_size = run_case.queue_size, .has_refresh = run_case.has_refresh},
-                   .max_outstanding = run_case.max_outstanding,
-                   .num_requests = run_case.num_requests},
-                  source != nullptr ? *source : stream);
-  loop.run_to_completion();
-  const ChannelCounters counters = loop.counters();
-  const auto columns = static_cast<double>(counters.reads + counters.writes);
-  return {.peak_fraction = loop.peak_fraction(),
-          .row_hit_rate = static_cast<double>(counters.row_hits) / columns,
-          .read_latency_ns = static_cast<double>(counters.read_latency) * loop.timings().tick_seconds * 1e9 /
-                             static_cast<double>(std::max<std::int64_t>(1, counters.reads)),
-          .last_completion = loop.last_completion(),
-          .counters = counters};
+  return run_reference(run_case, source);
 }
 
 /// The same addresses again and again.
@@ -216,76 +180,29 @@ TEST(ClosedLoop, MatchesRamulatorOnASliceOfReferenceRuns) {
   }
 }
 
-struct SharedRow {
-  std::string line, pattern, variant;
-  double peak_fraction = 0, row_hit_rate = 0, read_latency_ns = 0;
-  RunCase run_case;
-  Outcome outcome;
-};
-
-std::vector<SharedRow> shared_rows(std::istream& file) {
-  std::vector<SharedRow> rows;
-  std::string line;
-  std::getline(file, line);
-  while (std::getline(file, line)) {
-    std::vector<std::string> field;
-    std::stringstream fields(line);
-    for (std::string text; std::getline(fields, text, ',');) field.push_back(text);
-    if (field.size() != 22 || field[0] != "ramulator2") continue;
-    SharedRow row{.line = line,
-                  .pattern = field[5],
-                  .variant = field[21],
-                  .peak_fraction = std::stod(field[11]),
-                  .row_hit_rate = std::stod(field[12]),
-                  .read_latency_ns = std::stod(field[16]),
-                  .run_case = {},
-                  .outcome = {}};
-    // `default` is another scheduler (no row-hit protection), `pbref` another refresh, native-* other maps.
-    if ((field[4] != "hash256" && field[4] != "row1k") || row.variant == "pbref" || row.variant == "default") continue;
-    row.run_case = {.standard = field[2] == "HBM2"   ? "hbm2"
-                                : field[2] == "HBM3" ? "hbm3"
-                                                     : "hbm4",
-                    .pattern = row.pattern.starts_with("idle_") ? row.pattern.substr(5) : row.pattern,
-                    .block_bytes = std::stoull(field[6]),
-                    .num_requests = std::stoll(field[7]),
-                    .max_outstanding = std::stoll(field[18]),
-                    .queue_size = row.variant == "q128"   ? 128
-                                  : row.variant == "q256" ? 256
-                                                          : 64,
-                    .has_refresh = row.variant != "noref",
-                    .mapping = field[4] == "row1k" ? AddressMapping::row1k : AddressMapping::hash256};
-    rows.push_back(row);
-  }
-  return rows;
-}
-
+// DRAMsim3 serves in another order; `default`, `pbref` and native-* rows have another scheduler, refresh or map.
 TEST(ClosedLoop, MatchesEveryRamulatorRowOfTheSharedFile) {
-  std::ifstream file(KVTIDE_SOURCE_DIR "/../shared/data/dram-reference.csv");
-  if (!file) GTEST_SKIP() << "no ../shared/data/dram-reference.csv";
-  std::vector<SharedRow> rows = shared_rows(file);
+  const std::string path = KVTIDE_SOURCE_DIR "/../shared/data/dram-reference.csv";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no ../shared/data/dram-reference.csv";
+  std::vector<DramRow> rows = load_dram_rows(path);
+  std::erase_if(rows, [](const DramRow& row) { return row.simulator != "ramulator2" || !row.run; });
   EXPECT_GE(rows.size(), 70U);
-  std::atomic<std::size_t> next{0};
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < std::clamp(std::thread::hardware_concurrency(), 1U, 8U); ++t) {
-    threads.emplace_back([&] {
-      for (std::size_t i = next++; i < rows.size(); i = next++) rows[i].outcome = run(rows[i].run_case);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_dram_rows(rows, std::clamp(std::thread::hardware_concurrency(), 1U, 8U));
 
   double worst = 0, worst_latency = 0, worst_row_hit = 0;
-  for (const SharedRow& row : rows) {
-    if (row.pattern.starts_with("idle_")) {
-      const double error = row.outcome.read_latency_ns / row.read_latency_ns - 1.0;
+  for (const DramRow& row : rows) {
+    const std::string line = row.standard + " " + row.mapping + " " + row.pattern + " " + row.variant;
+    if (row.is_idle()) {
+      const double error = row.outcome.read_latency_ns / row.mean_latency_ns - 1.0;
       worst_latency = std::max(worst_latency, std::abs(error));
-      EXPECT_NEAR(error, 0.0, 0.05) << row.line;
+      EXPECT_NEAR(error, 0.0, 0.05) << line;
       continue;
     }
     const double error = row.outcome.peak_fraction / row.peak_fraction - 1.0;
     worst = std::max(worst, std::abs(error));
     worst_row_hit = std::max(worst_row_hit, std::abs(row.outcome.row_hit_rate - row.row_hit_rate));
-    EXPECT_NEAR(error, 0.0, 0.03) << row.line;
-    EXPECT_NEAR(row.outcome.row_hit_rate, row.row_hit_rate, 0.01) << row.line;
+    EXPECT_NEAR(error, 0.0, 0.03) << line;
+    EXPECT_NEAR(row.outcome.row_hit_rate, row.row_hit_rate, 0.01) << line;
   }
   RecordProperty("rows", static_cast<int>(rows.size()));
   RecordProperty("worst_bandwidth_error", std::to_string(worst));

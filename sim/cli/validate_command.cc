@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "base/error.h"
+#include "base/quoted_text.h"
+#include "cli/command.h"
+#include "cli/table.h"
+#include "gpu/validation/dram_reference.h"
+#include "gpu/validation/measured_report.h"
+
+namespace kvtide::cli {
+namespace {
+
+/// JSON knows no NaN.
+std::string json_number(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
+
+std::string percent(double value) {
+  return std::isfinite(value) ? fmt::format("{:.1f}", value) : "-";
+}
+
+std::string statistics_json(const gpu::ErrorStatistics& errors) {
+  return fmt::format(
+      R"("rows": {}, "ape_mean": {}, "ape_median": {}, "ape_p90": {}, "signed_median": {}, "refused": {})", errors.rows,
+      json_number(errors.ape_mean), json_number(errors.ape_median), json_number(errors.ape_p90),
+      json_number(errors.signed_median), errors.refused);
+}
+
+void add_row(Table& table, const gpu::ErrorGroup& group) {
+  const gpu::ErrorStatistics& errors = group.errors;
+  table.add_row({group.gpu, group.framework, group.operation, group.size_class, fmt::format("{}", errors.rows),
+                 fmt::format("{}", errors.refused), percent(errors.ape_mean), percent(errors.ape_median),
+                 percent(errors.ape_p90), percent(errors.signed_median)});
+}
+
+gpu::Fidelity fidelity_of(const Arguments& arguments) {
+  const std::string name = arguments.text("fidelity").value_or("roofline");
+  if (name == "roofline") return gpu::Fidelity::roofline;
+  if (name == "sampled") return gpu::Fidelity::sampled;
+  if (name == "detailed") return gpu::Fidelity::detailed;
+  throw InputError(fmt::format("--fidelity: expected roofline, sampled or detailed, got \"{}\"", name));
+}
+
+int validate_measured(const Arguments& arguments) {
+  const std::vector<std::string> paths(arguments.positional.begin() + 1, arguments.positional.end());
+  const gpu::MeasuredReport report =
+      gpu::validate_measured(paths, fidelity_of(arguments), arguments.text("rows").value_or(""));
+  if (arguments.has("json")) {
+    std::vector<std::string> groups;
+    for (const gpu::ErrorGroup& group : report.groups) {
+      groups.push_back(fmt::format(R"({{"gpu": {}, "operation": {}, "framework": {}, "size_class": {}, {}}})",
+                                   quoted_text(group.gpu), quoted_text(group.operation), quoted_text(group.framework),
+                                   quoted_text(group.size_class), statistics_json(group.errors)));
+    }
+    fmt::print("{{\"groups\": [\n  {}\n], \"overall\": {{{}}}}}\n", fmt::join(groups, ",\n  "),
+               statistics_json(report.overall));
+    return kDone;
+  }
+  Table table({{"GPU", Align::left},
+               {"framework", Align::left},
+               {"operation", Align::left},
+               {"size", Align::left},
+               {"rows", Align::right},
+               {"refused", Align::right},
+               {"APE mean %", Align::right},
+               {"median %", Align::right},
+               {"p90 %", Align::right},
+               {"signed %", Align::right}});
+  for (const gpu::ErrorGroup& group : report.groups) add_row(table, group);
+  if (arguments.has("octaves")) {
+    for (const gpu::ErrorGroup& group : report.octaves) add_row(table, group);
+  }
+  add_row(table, {"all", "", "", "all", report.overall});
+  fmt::print("{}", table.text());
+  return kDone;
+}
+
+int validate_dram(const Arguments& arguments) {
+  if (arguments.positional.size() != 2) throw InputError("kvtide validate dram: expected one FILE.csv");
+  std::vector<gpu::DramRow> rows = gpu::load_dram_rows(arguments.positional[1]);
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  gpu::run_dram_rows(rows, arguments.integer("jobs", 1, 4096).value_or(cores));
+  std::vector<std::string> objects;
+  Table table({{"simulator", Align::left},
+               {"standard", Align::left},
+               {"mapping", Align::left},
+               {"pattern", Align::left},
+               {"variant", Align::left},
+               {"block B", Align::right},
+               {"of peak", Align::right},
+               {"predicted", Align::right},
+               {"row hits", Align::right},
+               {"predicted", Align::right},
+               {"latency ns", Align::right},
+               {"predicted", Align::right}});
+  for (const gpu::DramRow& row : rows) {
+    const auto predicted = [&](double value) { return row.run ? value : NAN; };
+    const auto cell = [&](double value, int digits) {
+      return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : std::string("-");
+    };
+    const double fraction = predicted(row.outcome.peak_fraction);
+    const double row_hits = predicted(row.outcome.row_hit_rate);
+    const double latency = predicted(row.outcome.read_latency_ns);
+    table.add_row({row.simulator, row.standard, row.mapping, row.pattern, row.variant,
+                   fmt::format("{}", row.block_bytes), cell(row.peak_fraction, 4), cell(fraction, 4),
+                   cell(row.row_hit_rate, 4), cell(row_hits, 4), cell(row.mean_latency_ns, 1), cell(latency, 1)});
+    objects.push_back(fmt::format(
+        R"({{"simulator": {}, "standard": {}, "mapping": {}, "pattern": {}, "block_bytes": {}, "variant": {}, )"
+        R"("achieved_fraction": {}, "predicted_fraction": {}, "row_hit_rate": {}, "predicted_row_hit_rate": {}, )"
+        R"("mean_latency_ns": {}, "predicted_mean_latency_ns": {}, "requests_per_s": {}}})",
+        quoted_text(row.simulator), quoted_text(row.standard), quoted_text(row.mapping), quoted_text(row.pattern),
+        row.block_bytes, quoted_text(row.variant), row.peak_fraction, json_number(fraction), row.row_hit_rate,
+        json_number(row_hits), row.mean_latency_ns, json_number(latency),
+        json_number(predicted(row.requests_per_second))));
+  }
+  if (arguments.has("json")) {
+    fmt::print("{{\"rows\": [\n  {}\n]}}\n", fmt::join(objects, ",\n  "));
+  } else {
+    fmt::print("{}", table.text());
+  }
+  return kDone;
+}
+
+int run(const Arguments& arguments) {
+  const std::string& what = arguments.positional[0];
+  if (what == "measured") return validate_measured(arguments);
+  if (what == "dram") return validate_dram(arguments);
+  throw InputError(fmt::format("kvtide validate: expected measured or dram, got \"{}\"", what));
+}
+
+}  // namespace
+
+Command validate_command() {
+  return {.name = "validate",
+          .positional = "measured|dram FILE...",
+          .min_positional = 2,
+          .max_positional = 4096,
+          .summary = "the model against outside measurements",
+          .options = {{"rows", "OUT.csv", "measured: every input row with its prediction"},
+                      {"octaves", "", "measured: errors by octave of bytes too"},
+                      {"fidelity", "TIER", "measured: roofline (default), sampled or detailed memory"},
+                      {"jobs", "N", "dram: threads (default: all cores)"},
+                      {"json", "", "one JSON document on stdout"}},
+          .examples = {"kvtide validate measured measured/h100_sxm_decode_attn.csv --rows rows.csv",
+                       "kvtide validate dram dram-reference.csv --json"},
+          .run = &run};
+}
+
+}  // namespace kvtide::cli

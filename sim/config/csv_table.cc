@@ -1,0 +1,112 @@
+#include "config/csv_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace kvtide::config {
+namespace {
+
+constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{1} << 30;
+
+std::vector<std::string> split(std::string_view line) {
+  std::vector<std::string> cells;
+  while (true) {
+    const std::size_t comma = line.find(',');
+    cells.emplace_back(line.substr(0, comma));
+    if (comma == std::string_view::npos) return cells;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+CsvTable CsvTable::load(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t size =
+      std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
+  std::ifstream file(path, std::ios::binary);
+  if (error || !file || !std::filesystem::is_regular_file(path, error)) {
+    throw InputError(fmt::format("{}: no such file, or it cannot be read", path));
+  }
+  if (size > kMaxFileBytes) throw InputError(fmt::format("{}: {} B, more than the largest table of 1 GiB", path, size));
+  std::stringstream text;
+  text << file.rdbuf();
+  return parse(text.str(), path);
+}
+
+CsvTable CsvTable::parse(std::string_view text, const std::string& origin) {
+  CsvTable table;
+  table.origin_ = origin;
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // UTF-8 byte order mark, as spreadsheets write it
+  std::size_t line_number = 0;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    ++line_number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) continue;
+    if (line.find('"') != std::string_view::npos) {
+      throw InputError(
+          fmt::format("{}:{}: quoted cells are not read; write the cells without quotes", origin, line_number));
+    }
+    std::vector<std::string> cells = split(line);
+    if (table.columns_.empty()) {
+      for (std::size_t index = 0; index < cells.size(); ++index) {
+        if (std::find(cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(index), cells[index]) !=
+            cells.begin() + static_cast<std::ptrdiff_t>(index)) {
+          throw InputError(fmt::format("{}:{}: column \"{}\" is named twice", origin, line_number, cells[index]));
+        }
+      }
+      table.columns_ = std::move(cells);
+      continue;
+    }
+    if (cells.size() != table.columns_.size()) {
+      throw InputError(fmt::format("{}:{}: {} cells, but the header names {} columns", origin, line_number,
+                                   cells.size(), table.columns_.size()));
+    }
+    table.rows_.push_back({std::string(line), std::move(cells), line_number});
+  }
+  if (table.columns_.empty()) throw InputError(fmt::format("{}: empty; expected a header row", origin));
+  return table;
+}
+
+const std::string& CsvTable::text(std::size_t row, std::string_view column) const {
+  const auto place = std::find(columns_.begin(), columns_.end(), column);
+  if (place == columns_.end()) {
+    throw InputError(fmt::format("{}: no column \"{}\" (columns: {})", origin_, column, fmt::join(columns_, ", ")));
+  }
+  return rows_[row].cells[static_cast<std::size_t>(place - columns_.begin())];
+}
+
+std::int64_t CsvTable::integer(std::size_t row, std::string_view column, std::int64_t min, std::int64_t max) const {
+  const std::string& cell = text(row, column);
+  std::int64_t value = 0;
+  const auto [rest, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc{} || rest != cell.data() + cell.size() || value < min || value > max) {
+    throw InputError(fmt::format("{}:{}: {}: expected an integer in {}..{}, got \"{}\"", origin_,
+                                 rows_[row].line_number, column, min, max, cell));
+  }
+  return value;
+}
+
+double CsvTable::number(std::size_t row, std::string_view column, double min, double max) const {
+  const std::string& cell = text(row, column);
+  double value = 0;
+  const auto [rest, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc{} || rest != cell.data() + cell.size() || !(value >= min && value <= max)) {
+    throw InputError(fmt::format("{}:{}: {}: expected a number in {}..{}, got \"{}\"", origin_, rows_[row].line_number,
+                                 column, min, max, cell));
+  }
+  return value;
+}
+
+}  // namespace kvtide::config

@@ -1,0 +1,111 @@
+#include "gpu/attention_kernel.h"
+
+#include <algorithm>
+
+#include "base/data_directory.h"
+#include "gpu/fact_reader.h"
+
+namespace kvtide::gpu {
+namespace {
+
+using config::Value;
+
+constexpr std::int64_t kMaxCount = 65536;
+
+/// `key` as an integer; `fallback` where it is not written.
+std::int64_t bound(const Value& scope, std::string_view key, std::int64_t fallback) {
+  return scope.integer(key, {.fallback = fallback, .min = 1, .max = std::max(fallback, kMaxCount)});
+}
+
+KernelScope read_scope(const Value& map) {
+  KernelScope scope;
+  if (!map.exists()) return scope;
+  scope.math_bits = map.integer("math_bits", {.fallback = 0, .min = 0, .max = 16});
+  if (scope.math_bits != 0 && scope.math_bits != 8 && scope.math_bits != 16) {
+    map.at("math_bits").error("expected 8 or 16, or no such key for both");
+  }
+  scope.min_group = bound(map, "min_group", scope.min_group);
+  scope.max_group = bound(map, "max_group", scope.max_group);
+  scope.min_head_dim = bound(map, "min_head_dim", scope.min_head_dim);
+  scope.max_head_dim = bound(map, "max_head_dim", scope.max_head_dim);
+  return scope;
+}
+
+Applies read_rule(FactReader& facts, std::string_view key) {
+  const std::string text = facts.choice(key, {"always", "never", "grouped_unwindowed"});
+  if (text == "never") return Applies::never;
+  return text == "grouped_unwindowed" ? Applies::grouped_unwindowed : Applies::always;
+}
+
+void read_tiles(const Value& list, AttentionKernel& kernel) {
+  for (const Value& pair : list.items()) {
+    const std::int64_t head_dim = pair.integer("head_dim", {.fallback = {}, .min = 1, .max = kMaxCount});
+    const std::int64_t entries = pair.integer("entries", {.fallback = {}, .min = 1, .max = kMaxCount});
+    if (!kernel.tiles.empty() && head_dim <= kernel.tiles.back().first) {
+      pair.error("head_dim must ascend from entry to entry");
+    }
+    kernel.tiles.emplace_back(head_dim, entries);
+  }
+  if (kernel.tiles.empty()) list.error("expected at least one {head_dim, entries}");
+}
+
+}  // namespace
+
+bool KernelScope::serves(const DecodeAttentionWork& work) const {
+  return (math_bits == 0 || math_bits == work.math_bits) && work.query_heads_per_task >= min_group &&
+         work.query_heads_per_task <= max_group && work.head_dim >= min_head_dim && work.head_dim <= max_head_dim;
+}
+
+bool applies(Applies rule, const DecodeAttentionWork& work) {
+  if (rule == Applies::grouped_unwindowed) return work.query_heads_per_task > 1 && !work.has_window;
+  return rule == Applies::always;
+}
+
+std::int64_t AttentionKernel::tile_entries(std::int64_t head_dim) const {
+  for (const auto& [largest_head_dim, entries] : tiles) {
+    if (head_dim <= largest_head_dim) return entries;
+  }
+  // Beyond the list the scratch memory of one tile stays constant: entries x head_dim does.
+  const auto& [largest_head_dim, entries] = tiles.back();
+  return std::max<std::int64_t>(1, entries * largest_head_dim / head_dim);
+}
+
+AttentionKernel read_attention_kernel(const Value& map, std::vector<ProfileFact>& fact_list) {
+  AttentionKernel kernel;
+  kernel.name = map.string("name");
+  kernel.framework = map.string("framework");
+  kernel.scope = read_scope(map.at("serves"));
+  FactReader facts(map, fact_list);
+  kernel.shares_kv = read_rule(facts, "shares_kv");
+  kernel.splits = read_rule(facts, "splits");
+  kernel.max_splits = facts.integer("max_splits", 1, kMaxCount);
+  kernel.blocks_per_sm = facts.integer("blocks_per_sm", 1, 64);
+  kernel.fixed_time = facts.quantity("fixed_time", seconds());
+  kernel.task_time = facts.quantity("task_time", seconds());
+  kernel.task_time_per_channel = facts.quantity("task_time_per_channel", seconds());
+  kernel.output_time = facts.quantity("output_time", seconds());
+  kernel.combine_time = facts.quantity("combine_time", seconds());
+  kernel.bytes_in_flight =
+      static_cast<Bytes>(facts.quantity("bytes_in_flight", positive_quantity(Dimension::size, 1e9)));
+  kernel.tile_query_rows = facts.integer("tile_query_rows", 1, kMaxCount);
+  kernel.tensor_efficiency = facts.number("tensor_efficiency", 0.001, 1);
+  kernel.transpose_rate =
+      facts.quantity("transpose_rate", {.dimension = Dimension::rate, .fallback = {}, .min = 1, .max = 1e18});
+  read_tiles(map.at("tiles"), kernel);
+  return kernel;
+}
+
+AttentionKernel load_attention_kernel(const std::string& name_or_path, std::vector<ProfileFact>& fact_list) {
+  config::Document document =
+      config::Document::load(find_data_file("hw_profiles/attention_kernels", name_or_path, {".yaml"}));
+  std::vector<ProfileFact> own;
+  AttentionKernel kernel = read_attention_kernel(document.root(), own);
+  document.root().finish();
+  document.throw_if_errors();
+  for (ProfileFact& fact : own) {
+    fact_list.push_back({kernel.name + "." + fact.key, std::move(fact.value), std::move(fact.source)});
+  }
+  return kernel;
+}
+
+}  // namespace kvtide::gpu

@@ -1,0 +1,73 @@
+#pragma once
+// A decode-attention kernel generation as data: which work a framework gives it, how it cuts the work, and the few
+// costs that no datasheet tells. The files are hw_profiles/attention_kernels/<name>.yaml; GPU profiles list the names.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "config/yaml_value.h"
+#include "gpu/kernel_work.h"
+
+namespace kvtide::gpu {
+
+/// Which shapes a framework hands to a kernel. A shape is served when every condition holds.
+struct KernelScope {
+  std::int64_t math_bits = 0;  ///< 16 or 8; 0: both
+  std::int64_t min_group = 1;  ///< query heads of a KV head
+  std::int64_t max_group = 1 << 20;
+  std::int64_t min_head_dim = 1;
+  std::int64_t max_head_dim = 1 << 20;
+
+  [[nodiscard]] bool serves(const DecodeAttentionWork& work) const;
+};
+
+/// When a kernel does something that not every shape allows.
+enum class Applies : std::uint8_t {
+  always,
+  never,
+  grouped_unwindowed,  ///< more than one query head a KV head, and no sliding window
+};
+
+/// Times in seconds.
+struct AttentionKernel {
+  std::string name;
+  std::string framework;  ///< "vllm", "trtllm", "sglang"
+  KernelScope scope;
+  Applies shares_kv = Applies::always;  ///< one thread block serves all query heads of a KV head; else one block each
+  Applies splits = Applies::always;     ///< a task may be cut along its entries
+  std::int64_t max_splits = 128;        ///< of one task
+  std::int64_t blocks_per_sm = 1;       ///< thread blocks resident at the same time
+  double fixed_time = 0;                ///< cache append, split schedule and ramp, once a call (launch not included)
+  double task_time = 0;                 ///< prologue and epilogue of one thread block
+  double task_time_per_channel = 0;     ///< the same, per channel of head_dim
+  double output_time = 0;               ///< query in and output out, per query row and channel
+  double combine_time = 0;              ///< second kernel that joins the splits of a task; only when there are splits
+  Bytes bytes_in_flight = 0;            ///< per SM, of KV requested and not yet returned
+  std::int64_t tile_query_rows = 64;    ///< query heads of a group share one tile (rows are padded to this)
+  double tensor_efficiency = 0;         ///< of the tensor throughput inside a tile, 0..1
+  double transpose_rate = 0;  ///< V elements/s per SM that an 8-bit kernel brings into the tensor cores' layout
+  std::vector<std::pair<std::int64_t, std::int64_t>> tiles;  ///< {largest head_dim, entries}, ascending
+
+  /// Entries in one tile. The tile shrinks as head_dim grows, because K and V tiles share the SM's scratch memory.
+  [[nodiscard]] std::int64_t tile_entries(std::int64_t head_dim) const;
+};
+
+[[nodiscard]] bool applies(Applies rule, const DecodeAttentionWork& work);
+
+/// A value of a hardware file with its origin, in the order of the file; for `show gpus NAME`.
+struct ProfileFact {
+  std::string key;    ///< "memory.bandwidth"
+  std::string value;  ///< as written, "3.35 TB/s"
+  std::string source;
+};
+
+/// Reads a kernel, written in place or in a file of its own. Errors go to the document of `map`.
+[[nodiscard]] AttentionKernel read_attention_kernel(const config::Value& map, std::vector<ProfileFact>& facts);
+
+/// @throws InputError  unknown name, with the known ones; wrong or missing keys
+[[nodiscard]] AttentionKernel load_attention_kernel(const std::string& name_or_path, std::vector<ProfileFact>& facts);
+
+}  // namespace kvtide::gpu

@@ -1,0 +1,48 @@
+#pragma once
+// The machine against measured kernel times: absolute percentage errors by GPU, operation, framework and size class.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gpu/access_pattern.h"
+
+namespace kvtide::gpu {
+
+/// Errors of one group of rows, in percent of the measured time. NaN where no row was predicted.
+///
+/// Example: measured 10, 20, 40 us, predicted 11, 19, 40: errors +10, -5, 0; ape_mean 5, ape_median 5, signed_median 0.
+struct ErrorStatistics {
+  std::int64_t rows = 0;     ///< predicted ones
+  std::int64_t refused = 0;  ///< rows that the model cannot represent
+  double ape_mean = 0;
+  double ape_median = 0;
+  double ape_p90 = 0;  ///< nearest rank: the smallest error that at least 90 % of the rows do not exceed
+  double signed_median = 0;
+};
+
+struct ErrorGroup {
+  std::string gpu;
+  std::string operation;
+  std::string framework;
+  std::string size_class;  ///< "all", "big" (bytes >= 4 x L2), or an octave of bytes: "[16, 32) MiB"
+  ErrorStatistics errors;
+};
+
+struct MeasuredReport {
+  std::vector<ErrorGroup> groups;   ///< classes all and big
+  std::vector<ErrorGroup> octaves;  ///< the same rows by octave of bytes
+  ErrorStatistics overall;
+};
+
+/// @param signed_errors  (predicted / measured - 1) x 100 of every predicted row
+[[nodiscard]] ErrorStatistics error_statistics(std::vector<double> signed_errors, std::int64_t refused);
+
+/// @param paths      files <gpu>_<operation>.csv, or folders of them
+/// @param rows_path  every input row with its prediction is written here; empty: nowhere
+/// @throws InputError        no files, a GPU without a profile, damaged tables
+/// @throws EnvironmentError  rows_path cannot be written
+[[nodiscard]] MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity fidelity,
+                                               const std::string& rows_path = "");
+
+}  // namespace kvtide::gpu
