@@ -4,8 +4,12 @@ include(CMakePackageConfigHelpers)
 get_property(rooms GLOBAL PROPERTY KVTIDE_ROOMS)
 install(TARGETS ${rooms} EXPORT kvtideTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS kvtide RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY sim/ DESTINATION include/kvtide FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY models hw_profiles experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/kvtide)
+install(DIRECTORY sim/ DESTINATION include/kvtide FILES_MATCHING PATTERN "*.h" PATTERN testing EXCLUDE
+  PATTERN hand_made_heads.h EXCLUDE)
+# base/data_directory.cc looks here, seen from the running program.
+install(DIRECTORY models hw_profiles experiments DESTINATION share/kvtide)
+install(DIRECTORY analysis/kvtide_analysis DESTINATION share/kvtide/analysis PATTERN __pycache__ EXCLUDE)
+install(FILES LICENSE DESTINATION share/doc/kvtide)
 install(EXPORT kvtideTargets NAMESPACE kvtide:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kvtide)
 configure_package_config_file(cmake/kvtideConfig.cmake.in kvtideConfig.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kvtide)

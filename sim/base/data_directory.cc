@@ -50,10 +50,11 @@ std::string data_directory() {
   if (const char* chosen = std::getenv("KVTIDE_DATA_DIR"); chosen != nullptr && *chosen != '\0') {
     candidates.emplace_back(chosen);
   } else {
-    candidates.emplace_back(KVTIDE_BUILT_FROM);
+    // An installed program prefers what was installed with it, also where the source tree is still there.
     std::error_code ignored;
     const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
     if (!program.empty()) candidates.push_back(program.parent_path().parent_path() / "share" / "kvtide");
+    candidates.emplace_back(KVTIDE_BUILT_FROM);
   }
   for (const fs::path& candidate : candidates) {
     if (fs::is_directory(candidate / "models") && fs::is_directory(candidate / "hw_profiles"))

@@ -6,8 +6,8 @@
 
 namespace kvtide {
 
-/// The folder that holds models/, hw_profiles/ and experiments/: $KVTIDE_DATA_DIR, else the source tree this binary was
-/// built from, else <prefix>/share/kvtide beside the running program. @throws EnvironmentError when none exists
+/// The folder that holds models/, hw_profiles/ and experiments/: $KVTIDE_DATA_DIR, else <prefix>/share/kvtide of a
+/// program in <prefix>/bin, else the source tree this binary was built from. @throws EnvironmentError when none exists
 [[nodiscard]] std::string data_directory();
 
 /// `name_or_path` itself when it names a file; else data_directory()/folder/name with one of `extensions`.
