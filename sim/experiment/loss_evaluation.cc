@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "kv/compression/evicted_runs.h"
 #include "kv/partition.h"
 #include "loss/jump_fold.h"
 #include "loss/loss_meter.h"
@@ -135,14 +136,22 @@ void add_prefix_scan(const Run& run, const kv::Compression& setting, const Trace
   scan.repeats_after = block_size;
   scan.with_output_error = false;
   scan.reduction = run.setting.loss.heads;
-  const auto compress = [&](std::int64_t layer, std::int64_t shift) {
+  const auto moved_by = [&](std::int64_t shift) {
     kv::Compression moved = setting;
     moved.grid_offset = (setting.grid_offset + shift) % block_size;
+    return moved;
+  };
+  const auto compress = [&](std::int64_t layer, std::int64_t shift) {
     const auto index = static_cast<std::size_t>(layer);
-    return kv::compress_layer(moved, trace.num_compressed(), trace.info().num_kv_heads, trace.info().head_dim,
+    return kv::compress_layer(moved_by(shift), trace.num_compressed(), trace.info().num_kv_heads, trace.info().head_dim,
                               scores->scores[index], &trace.layers()[index]);
   };
-  const loss::PrefixScan found = loss::scan_prefix(trace.reference(), compress, scan);
+  const auto evict = [&](std::int64_t layer, std::int64_t shift) {
+    return kv::evicted_runs(moved_by(shift), trace.num_compressed(), scores->scores[static_cast<std::size_t>(layer)]);
+  };
+  const bool by_runs = !setting.stages.empty() && kv::only_evicts(setting);
+  const loss::PrefixScan found = by_runs ? loss::scan_prefix_of_eviction(trace.reference(), evict, scan)
+                                         : loss::scan_prefix(trace.reference(), compress, scan);
   result.dimensions.push_back({"prefix/shift", found.shift, "Tokens put in front of the text", "token"});
   result.arrays.push_back(
       {"prefix/sensitivity", found.sensitivity, {"prefix/shift"}, "Mean change of a position's loss", "1"});
