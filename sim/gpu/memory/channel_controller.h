@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gpu/memory/bank_scan.h"
 #include "gpu/memory/command_timings.h"
 
 namespace kvtide::gpu {
@@ -87,13 +88,17 @@ class ChannelController {
 
  private:
   static constexpr std::int32_t kNone = -1;
-  static constexpr int kMaxBanks = 64;
   static constexpr int kNumKinds = 2;  // read, write
+  // Key of a candidate: bank, age, and whether it is only a row hit (requests that opened their row go first).
+  static constexpr int kAgeShift = 6;
+  static constexpr std::int32_t kHitKey = 1 << 30;
+  static constexpr std::int32_t kMaxAge = 1 << 23;  // then ages are counted anew
+  static constexpr ShortTick kEpoch = 1 << 28;      // then the epoch moves on
 
   /// A queued request, linked in order of arrival within its bank and kind.
   struct Node {
-    Tick arrival = 0;
-    std::int64_t serial = 0;
+    ShortTick arrival = 0;
+    std::int32_t age = 0;  // running number
     std::int32_t row = 0;
     std::int32_t previous = kNone, next = kNone;
     std::uint8_t pseudo_channel = 0, bank = 0, kind = 0;
@@ -108,23 +113,26 @@ class ChannelController {
   };
 
   struct PseudoChannel {
-    std::array<Tick, kMaxBanks> column_ready[kNumKinds]{};
-    std::array<Tick, kMaxBanks> activate_ready{}, precharge_ready{};
-    std::array<Tick, kMaxBanks> group_column_ready[kNumKinds]{};  // [stack_id * groups + group]
-    std::array<Tick, kMaxBanks> group_activate_ready{};
-    std::array<Tick, kMaxBanks> stack_read_ready{};
-    Tick any_column_ready[kNumKinds]{};
-    Tick any_activate_ready = 0, any_precharge_ready = 0, precharge_all_ready = 0, refresh_ready = 0;
-    std::array<Tick, 4> last_activates{};  // ring, oldest at activate_index
+    // Candidates: column commands (opened and hits), row commands (wanted and allowed).
+    PerBank<std::int32_t> column_key[kNumKinds], row_key[kNumKinds];
+    // Gates of a bank, those of its bank group and stack ID included; row_ready is for PRE when the bank is open, for
+    // ACT when it is closed. Gates of all banks are any_*.
+    PerBank<ShortTick> column_ready[kNumKinds]{}, row_ready{};
+    PerBank<ShortTick> activate_ready{}, group_activate_ready{};  // of a bank that is open now; [group]
+    ShortTick any_column_ready[kNumKinds]{};
+    std::uint64_t read_stack_banks = ~std::uint64_t{0};  // of the last read's stack ID; the others wait longer
+    ShortTick other_stacks_ready = 0;
+    ShortTick column_wake = 0, row_wake = 0;  // nothing is ready before; lower bounds
+    ShortTick any_activate_ready = 0, any_precharge_ready = 0, precharge_all_ready = 0, refresh_ready = 0;
+    std::array<ShortTick, 4> last_activates{};  // ring, oldest at activate_index
     int activate_index = 0;
-    std::array<std::int32_t, kMaxBanks> open_row{};    // kNone: closed
-    std::array<std::int32_t, kMaxBanks> opened_for{};  // node whose ACT was issued and column command was not
-    std::array<BankQueue, kMaxBanks> queue[kNumKinds]{};
-    std::array<std::int64_t, kMaxBanks> hit_serial[kNumKinds]{}, row_serial[kNumKinds]{};  // of queue's hit and miss
-    std::array<std::int64_t, kMaxBanks> opened_serial{};                                   // of opened_for
-    std::uint64_t open_banks = 0, opened_banks = 0;  // opened_banks: those with an opened_for
-    std::uint64_t hit_banks[kNumKinds]{};            // a waiting request wants the open row
-    std::uint64_t row_banks[kNumKinds]{};            // a row command is wanted and allowed
+    PerBank<std::int32_t> open_row{};    // kNone: closed
+    PerBank<std::int32_t> opened_for{};  // node whose ACT was issued and column command was not
+    PerBank<BankQueue> queue[kNumKinds]{};
+    std::uint64_t open_banks = 0;
+    std::uint64_t opened_banks[kNumKinds]{};  // those with an opened_for of the kind
+    std::uint64_t column_banks[kNumKinds]{};  // those with a column_key
+    std::uint64_t row_banks[kNumKinds]{};     // those with a row_key
   };
 
   /// Requests that wait for a queue slot, in order of arrival: a growing ring.
@@ -143,53 +151,50 @@ class ChannelController {
     std::size_t head_ = 0, size_ = 0;
   };
 
-  [[nodiscard]] Tick on_clock(Tick tick) const { return (tick + clock_mask_) & ~clock_mask_; }
-  /// The oldest ready candidate of a scan, and when the next one of the others is ready.
-  struct Choice {
-    std::uint64_t key = UINT64_MAX;  // serial, pseudo channel, bank
-    Tick next = kNever;
-    void offer(std::int64_t serial, int pseudo_channel, int bank, Tick ready, Tick now) {
-      const auto candidate =
-          static_cast<std::uint64_t>(serial) << 7 | static_cast<std::uint64_t>(pseudo_channel << 6 | bank);
-      const bool is_ready = ready <= now;
-      key = std::min(key, is_ready ? candidate : UINT64_MAX);
-      next = std::min(next, is_ready ? kNever : ready);
-    }
-    [[nodiscard]] bool is_found() const { return key != UINT64_MAX; }
-    [[nodiscard]] int pseudo_channel() const { return static_cast<int>(key >> 6 & 1); }
-    [[nodiscard]] int bank() const { return static_cast<int>(key & 63); }
-  };
-
-  [[nodiscard]] Tick column_time(const PseudoChannel& pc, int bank, int kind) const;
-  [[nodiscard]] Tick row_time(const PseudoChannel& pc, int bank, bool is_open) const;
-  void accept(Tick now);
-  void enqueue(const ChannelRequest& request, Tick now);
+  [[nodiscard]] ShortTick on_clock(ShortTick tick) const { return (tick + clock_mask_) & ~clock_mask_; }
+  [[nodiscard]] ShortTick column_time(const PseudoChannel& pc, int bank, int kind) const;
+  [[nodiscard]] ShortTick row_time(const PseudoChannel& pc, int bank) const;
+  [[nodiscard]] BankScan scan_opened(const PseudoChannel& pc, int kind, ShortTick now) const;
+  [[nodiscard]] BankScan scan_columns(const PseudoChannel& pc, int kind, ShortTick now) const;
+  [[nodiscard]] BankScan scan_rows(const PseudoChannel& pc, ShortTick now) const;
+  void move_epoch(Tick tick);
+  void renumber();
+  void accept(ShortTick now);
+  void enqueue(const ChannelRequest& request, ShortTick now);
   void unlink(std::int32_t index);
   void rescan_queue(PseudoChannel& pc, int bank, int kind);
+  void update_column_candidate(PseudoChannel& pc, int bank, int kind);
   void update_row_candidate(PseudoChannel& pc, int bank, int kind);
-  void update_mode();
-  void try_column(Tick now, CompletionCalendar& completions);
-  void try_row(Tick now);
-  void try_refresh(Tick now);
-  void issue_column(Tick now, std::int32_t index, CompletionCalendar& completions);
-  void issue_activate(Tick now, std::int32_t index);
-  void issue_precharge(Tick now, std::int32_t index);
-  void close_all(PseudoChannel& pc, Tick now);
-  void hold_row_bus(Tick now, Tick ticks);
+  void update_mode(ShortTick tick);
+  void wake_column(PseudoChannel& pc, ShortTick tick);
+  void wake_row(PseudoChannel& pc, ShortTick tick);
+  void wake_all(ShortTick tick);
+  void try_column(ShortTick now, CompletionCalendar& completions);
+  void try_row(ShortTick now);
+  void try_refresh(ShortTick now);
+  void issue_column(ShortTick now, std::int32_t index, CompletionCalendar& completions);
+  void issue_activate(ShortTick now, std::int32_t index);
+  void issue_precharge(ShortTick now, std::int32_t index);
+  void close_bank(PseudoChannel& pc, int bank, ShortTick now);
+  void close_all(PseudoChannel& pc, ShortTick now);
+  void hold_row_bus(ShortTick now, Tick ticks);
 
   CommandTimings timings_;
   ControllerSettings settings_;
-  int num_pseudo_channels_, num_banks_, group_shift_, stack_shift_, num_stack_ids_;
-  Tick clock_mask_;
+  int num_pseudo_channels_, num_banks_, banks_per_group_, group_shift_, banks_per_stack_;
+  std::uint64_t stack_mask_;  // banks of the first stack ID
+  ShortTick clock_mask_;
+  std::int64_t write_high_, write_low_;  // requests
   std::vector<PseudoChannel> pseudo_channels_;
   std::vector<Node> nodes_;
   std::vector<std::int32_t> free_nodes_;
   Backlog backlog_;
   std::int64_t queued_[kNumKinds]{};
-  std::int64_t serial_ = 0;
+  std::int32_t age_ = 0;
   int mode_ = 0;  // kind being served
-  Tick column_bus_free_ = 0, row_bus_free_ = 0;
-  Tick next_column_ = kNever, next_row_ = kNever, next_refresh_ = kNever;
+  Tick epoch_ = 0;
+  ShortTick column_bus_free_ = 0, row_bus_free_ = 0;
+  ShortTick next_column_ = kNotSoon, next_row_ = kNotSoon, next_refresh_ = kNotSoon;
   int refresh_target_ = kNone;  // pseudo channel to be refreshed next; kNone: no refresh pending
   ChannelCounters counters_;
 };

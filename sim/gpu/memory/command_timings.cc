@@ -1,9 +1,18 @@
 #include "gpu/memory/command_timings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
+
 namespace kvtide::gpu {
+namespace {
+
+constexpr Tick kMaxTicks = 1 << 24;  // the longest JEDEC interval, tREFI 7.8 us, is 2^14 ticks of 0.5 ns
+
+}  // namespace
 
 CommandTimings command_timings(const MemoryStandard& standard, double data_rate) {
   const MemoryTimings& jedec = standard.timings;
@@ -12,7 +21,12 @@ CommandTimings command_timings(const MemoryStandard& standard, double data_rate)
   // Whole clocks, as a controller programs them; the slack absorbs decimal rounding of the given nanoseconds.
   const auto ticks = [&](const Timing& timing) {
     const auto clocks = static_cast<Tick>(std::ceil(timing.seconds / clock - 1e-6));
-    return std::max<Tick>(clocks, timing.clocks) * standard.ticks_per_clock;
+    const Tick count = std::max<Tick>(clocks, timing.clocks) * standard.ticks_per_clock;
+    if (count > kMaxTicks) {
+      throw InputError(fmt::format("memory standard {} at {} Gb/s per pin: a timing of {} ticks: expected at most {}",
+                                   standard.name, data_rate * 1e-9, count, kMaxTicks));
+    }
+    return count;
   };
   const Tick column = standard.ticks_per_clock;
   const Tick act = standard.activate_ticks;

@@ -30,6 +30,7 @@ struct CommandTimings {
 };
 
 /// @param data_rate  bit/s per pin, > 0
+/// @throws InputError when a timing is longer than 2^24 ticks
 [[nodiscard]] CommandTimings command_timings(const MemoryStandard& standard, double data_rate);
 
 }  // namespace kvtide::gpu
