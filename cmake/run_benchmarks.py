@@ -172,8 +172,8 @@ def quantity(value, unit):
         return f"{value:.4g} {unit}"
     for scale, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= scale:
-            return f"{value / scale:.3g} {letter}{unit}"
-    return f"{value:.3g} {unit}"
+            return f"{value / scale:.3g} {letter}{unit.removeprefix('1')}"
+    return f"{value:.3g} {unit.removeprefix('1')}"
 
 
 def print_table(benchmarks, has_baseline):
