@@ -4,16 +4,14 @@
 
 #include <algorithm>
 
+#include "model/given_value.h"
+
 namespace kvtide {
 namespace {
 
 using config::Value;
 
 constexpr std::int64_t kElementBytes = 2;  // fp16 or bf16
-
-bool is_given(const Value& value) {
-  return value.exists() && !value.is_null();
-}
 
 /// Stored heads and their widths, at most 65,536 each: products stay below 2^34.
 struct HeadShape {

@@ -7,6 +7,7 @@
 #include "base/data_directory.h"
 #include "model/cache_shape.h"
 #include "model/experts_reader.h"
+#include "model/given_value.h"
 #include "model/harmless_keys.h"
 #include "model/kv_format_reader.h"
 #include "model/layer_pattern.h"
@@ -19,10 +20,6 @@ namespace {
 using config::Value;
 
 constexpr std::int64_t kMaxHidden = 1 << 24;  // with 10,000 layers, weights stay below 2^64
-
-bool is_given(const Value& value) {
-  return value.exists() && !value.is_null();
-}
 
 /// A quantity with several names; the first that is given. Two that differ are an error.
 Value one_of(const Value& text, const std::vector<const char*>& names) {
@@ -52,7 +49,7 @@ constexpr Composite kComposites[] = {{"gemma3", "gemma3_text"},     {"gemma3n", 
 /// The map with the language model's fields.
 Value language_part(const Value& root) {
   for (const char* key : {"text_config", "llm_config", "language_config"}) {
-    const Value part = root.at(key);
+    Value part = root.at(key);
     if (!is_given(part)) continue;
     root.accept_all();
     return part;

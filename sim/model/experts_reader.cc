@@ -7,14 +7,12 @@
 #include <optional>
 #include <set>
 
+#include "model/given_value.h"
+
 namespace kvtide {
 namespace {
 
 using config::Value;
-
-bool is_given(const Value& value) {
-  return value.exists() && !value.is_null();
-}
 
 /// The quantity under any of its names; they must agree. @return 0 when none is given
 std::int64_t agreed(const Value& text, const std::vector<const char*>& names, std::int64_t max) {

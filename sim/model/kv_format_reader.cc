@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <cctype>
 
+#include "model/given_value.h"
+
 namespace kvtide {
 namespace {
 
 using config::Value;
-
-bool is_given(const Value& value) {
-  return value.exists() && !value.is_null();
-}
 
 const KvFormat kFp8{"fp8", 1, 1};
 const KvFormat kInt8{"int8", 1, 1};

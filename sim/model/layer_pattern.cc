@@ -6,16 +6,14 @@
 #include <functional>
 #include <optional>
 
+#include "model/given_value.h"
+
 namespace kvtide {
 namespace {
 
 using config::Value;
 using enum AttentionKind;
 using Layers = std::optional<std::vector<LayerSpec>>;
-
-bool is_given(const Value& value) {
-  return value.exists() && !value.is_null();
-}
 
 LayerSpec of_kind(AttentionKind kind) {
   return {.kind = kind};
@@ -257,7 +255,7 @@ std::int64_t window_in_force(const Value& text, const PatternContext& context, b
 
 /// The class's rule for a file that lists nothing.
 std::vector<LayerSpec> by_rule(const Value& text, const PatternContext& context, std::int64_t window) {
-  const auto all_full = by_index(context, [](std::int64_t) { return full_attention; });
+  auto all_full = by_index(context, [](std::int64_t) { return full_attention; });
   if (context.model_class.must_list) {
     text.error(fmt::format("does not list its layers (layer_types or an equivalent), which class {} needs",
                            context.model_class.type));

@@ -5,16 +5,14 @@
 #include <array>
 #include <cmath>
 
+#include "model/given_value.h"
+
 namespace kvtide {
 namespace {
 
 using config::Value;
 
 constexpr double kMaxTheta = 1e12;
-
-bool is_given(const Value& value) {
-  return value.exists() && !value.is_null();
-}
 
 /// The first of `keys` that is present.
 Value first_of(const Value& map, const std::vector<const char*>& keys) {
