@@ -127,6 +127,16 @@ TEST_F(ExperimentFile, NameModelGpuAndTraceAreRequired) {
   EXPECT_THROW((void)parse_experiment("[1, 2]", "e.yaml", ""), InputError);
 }
 
+TEST_F(ExperimentFile, ModelThatCannotBeSimulatedSaysWhatItHas) {
+  try {
+    (void)parse_experiment("name: n\nmodel: gemma-2-9b\ngpu: h100-sxm\ntrace: none.h5", "e.yaml", folder_.string());
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("e.yaml:2:8: model: kvtide run cannot simulate gemma-2-9b: it has "
+                                        "sliding_attention layers"));
+  }
+}
+
 TEST_F(ExperimentFile, UnknownModelGpuAndTraceAreNamed) {
   try {
     (void)parse_experiment("name: n\nmodel: llama-3.1-8\ngpu: h100-sx\ntrace: none.h5", "e.yaml", folder_.string());

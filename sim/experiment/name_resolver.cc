@@ -26,9 +26,8 @@ const NameResolver::Resolved& NameResolver::model(const std::string& name) {
     const Model model = load_model(resolved.path);
     const std::string unsupported = model.unsupported_reason();
     if (!unsupported.empty()) {
-      throw InputError(fmt::format(
-          "model {} cannot be simulated: {} not supported by kvtide run (its bytes are: kvtide show models {})",
-          model.name, unsupported, name));
+      throw InputError(fmt::format("kvtide run cannot simulate {}: it has {} (its bytes: kvtide show models {})",
+                                   model.name, unsupported, name));
     }
     resolved.head_dim = model.head_dim;
     // The geometry, not the file: comments and the order of keys do not change a run.
