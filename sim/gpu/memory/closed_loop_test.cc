@@ -53,7 +53,7 @@ TEST(ClosedLoop, SequentialStreamReachesThePins) {
   EXPECT_GT(seq.peak_fraction, 0.90);
   EXPECT_LE(seq.peak_fraction, 1.0);
   EXPECT_GE(seq.row_hit_rate, 0.90);
-  for (const char* standard : {"hbm2e", "hbm3", "hbm3e", "hbm4"}) {
+  for (const char* standard : {"hbm2e", "hbm3", "hbm3e", "hbm4", "gddr6", "gddr6x", "gddr7"}) {
     const Outcome other =
         run({.standard = standard, .max_outstanding = 16384, .queue_size = 128, .has_refresh = false});
     EXPECT_GT(other.peak_fraction, 0.90) << standard;

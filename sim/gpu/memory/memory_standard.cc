@@ -125,8 +125,11 @@ MemoryStandard load_memory_standard(const std::string& name_or_path) {
                                     {"refi", &t.refi}}) {
     *timing = read_timing(timings, key, true);
   }
-  for (const auto& [key, timing] :
-       {std::pair<const char*, Timing*>{"ccd_r", &t.ccd_r}, {"faw", &t.faw}, {"ppd", &t.ppd}}) {
+  for (const auto& [key, timing] : {std::pair<const char*, Timing*>{"ccd_r", &t.ccd_r},
+                                    {"faw", &t.faw},
+                                    {"ppd", &t.ppd},
+                                    {"rfc_pb", &t.rfc_pb},
+                                    {"rrefd", &t.rrefd}}) {
     *timing = read_timing(timings, key, false);
   }
   root.finish();

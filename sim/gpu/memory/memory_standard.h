@@ -57,6 +57,8 @@ struct MemoryTimings {
   Timing rtw;        ///< read command to write command
   Timing ppd;        ///< precharge to precharge
   Timing rfc, refi;  ///< all-bank refresh: duration, interval
+  Timing rfc_pb;     ///< refresh of one bank; zero: the chip has none or its time is not known
+  Timing rrefd;      ///< refresh of one bank to that of another, or to an activate of another
 };
 
 /// One entry of hw_profiles/memory.

@@ -21,11 +21,15 @@ TEST(MemoryStandard, CapacityIsTheProductOfTheLevels) {
   EXPECT_EQ(load_memory_standard("hbm3").geometry.unit_bytes(), 16 * kGiB);
   EXPECT_EQ(load_memory_standard("hbm3e").geometry.unit_bytes(), 24 * kGiB);
   EXPECT_EQ(load_memory_standard("hbm4").geometry.unit_bytes(), 32 * kGiB);
+  // GDDR6 8 Gb chip: 2 channels x 16 banks x 16384 rows x 2 KiB = 1 GiB. GDDR7 16 Gb chip: 4 channels of the same.
+  EXPECT_EQ(load_memory_standard("gddr6").geometry.unit_bytes(), 1 * kGiB);
+  EXPECT_EQ(load_memory_standard("gddr6x").geometry.unit_bytes(), 1 * kGiB);
+  EXPECT_EQ(load_memory_standard("gddr7").geometry.unit_bytes(), 2 * kGiB);
 }
 
 TEST(MemoryStandard, EveryShippedFileLoadsAndItsBurstIs32Bytes) {
   const auto names = list_data_files("hw_profiles/memory", {".yaml"});
-  EXPECT_THAT(names, testing::IsSupersetOf({"hbm2", "hbm2e", "hbm3", "hbm3e", "hbm4"}));
+  EXPECT_THAT(names, testing::IsSupersetOf({"hbm2", "hbm2e", "hbm3", "hbm3e", "hbm4", "gddr6", "gddr6x", "gddr7"}));
   for (const std::string& name : names) {
     const MemoryStandard standard = load_memory_standard(name);
     EXPECT_EQ(standard.geometry.burst_bytes(), 32U) << name;  // width x burst length / 8, the L2 sector of the GPUs
@@ -39,6 +43,10 @@ TEST(MemoryDevice, PeakIsPinsTimesRate) {
   EXPECT_DOUBLE_EQ((MemoryDevice{load_memory_standard("hbm3"), 80, 5.24e9}).peak_bytes_per_second(), 3353.6e9);
   EXPECT_DOUBLE_EQ((MemoryDevice{load_memory_standard("hbm2e"), 40, 3.19e9}).peak_bytes_per_second(), 2041.6e9);
   EXPECT_NEAR((MemoryDevice{load_memory_standard("hbm3e"), 120, 7.99e9}).peak_bytes_per_second(), 7670.4e9, 1e3);
+  // L40 24 x 16 bit x 18 / 8 = 864, RTX 4090 24 x 16 x 21 / 8 = 1008, RTX 5090 64 x 8 x 28 / 8 = 1792.
+  EXPECT_DOUBLE_EQ((MemoryDevice{load_memory_standard("gddr6"), 24, 18e9}).peak_bytes_per_second(), 864e9);
+  EXPECT_DOUBLE_EQ((MemoryDevice{load_memory_standard("gddr6x"), 24, 21e9}).peak_bytes_per_second(), 1008e9);
+  EXPECT_DOUBLE_EQ((MemoryDevice{load_memory_standard("gddr7"), 64, 28e9}).peak_bytes_per_second(), 1792e9);
 }
 
 TEST(CommandTimings, LongCommandsShiftTheirSuccessors) {
@@ -71,6 +79,27 @@ TEST(CommandTimings, TimesAreKeptAndClockCountsScaleWithTheRate) {
   EXPECT_EQ(t.read_to_read, 4);
   EXPECT_EQ(t.read_to_read_same_group, 8);
   EXPECT_EQ(t.refresh_to_act, 918 - 2);
+}
+
+TEST(CommandTimings, Gddr6CountsItsOwnClock) {
+  // GDDR6 at 14 Gb/s: CK = 8 / 14 GHz = 0.5714 ns, a tick. Burst 16 / 8 = 2 ticks; tRCD 15.4 ns = 26.95 -> 27;
+  // tRP 15.4 -> 27; tRAS 30.2 = 52.85 -> 53; tFAW 16.5 = 28.9 -> 29; tREFI 1900 = 3325; CL 13.7 = 23.98 -> 24.
+  const CommandTimings t = command_timings(load_memory_standard("gddr6"), 14e9);
+  EXPECT_TRUE(t.one_command_bus);
+  EXPECT_EQ(t.act_to_read, 27);
+  EXPECT_EQ(t.pre_to_act, 27);
+  EXPECT_EQ(t.act_to_pre, 53);
+  EXPECT_EQ(t.four_acts, 29);
+  EXPECT_EQ(t.refresh_interval, 3325);
+  EXPECT_EQ(t.read_to_read, 2);
+  EXPECT_EQ(t.read_latency, 24 + 2);
+}
+
+TEST(CommandTimings, RefusesMoreTicksThanTheControllerCounts) {
+  MemoryStandard standard = load_memory_standard("hbm3");
+  standard.timings.refi.seconds = 1e-3;
+  EXPECT_NO_THROW((void)command_timings(standard, 6.4e9));          // 3.2 million ticks
+  EXPECT_THROW((void)command_timings(standard, 1e12), InputError);  // 500 million
 }
 
 class MemoryStandardFile : public testing::Test {
