@@ -41,7 +41,8 @@ double dispatch_in_waves(std::vector<BlockGroup> groups, std::int64_t num_slots)
       while (num_levels < levels.size() && levels[num_levels].free_at - levels.front().free_at <= group.duration) {
         slots += levels[num_levels++].num_slots;
       }
-      double rounds = static_cast<double>(left / slots);
+      const std::int64_t whole_rounds = left / slots;
+      auto rounds = static_cast<double>(whole_rounds);
       if (num_levels < levels.size()) {
         const double gap = levels[num_levels].free_at - levels[num_levels - 1].free_at;
         rounds = std::min(rounds, std::floor(gap / group.duration));

@@ -36,7 +36,7 @@ class FactReader {
  private:
   Value entry(std::string_view key) {
     const Value fact = map_.at(key);
-    const Value value = fact.at("value");
+    Value value = fact.at("value");
     const Value source = fact.at("source");
     const std::string source_text = source.as_string();
     if (source.exists() && source_text.empty()) source.error("a value without a source is not allowed");

@@ -15,7 +15,7 @@ namespace kvtide::gpu {
 class Gpu {
  public:
   /// The profile's memory standard, channels and data rate at the given fidelity. @throws InputError
-  Gpu(GpuProfile profile, Fidelity fidelity);
+  Gpu(const GpuProfile& profile, Fidelity fidelity);
   /// The same machine over any other memory (a what-if, a test). @param memory not null
   Gpu(GpuProfile profile, std::unique_ptr<MemoryModel> memory);
   ~Gpu();

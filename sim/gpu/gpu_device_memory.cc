@@ -28,6 +28,6 @@ std::unique_ptr<MemoryModel> memory_of(const GpuProfile& profile, Fidelity fidel
 
 }  // namespace
 
-Gpu::Gpu(GpuProfile profile, Fidelity fidelity) : Gpu(profile, memory_of(profile, fidelity)) {}
+Gpu::Gpu(const GpuProfile& profile, Fidelity fidelity) : Gpu(profile, memory_of(profile, fidelity)) {}
 
 }  // namespace kvtide::gpu

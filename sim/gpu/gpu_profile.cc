@@ -60,7 +60,7 @@ void read_sms(const Value& map, GpuProfile& profile) {
       static_cast<Bytes>(sms.quantity("bytes_in_flight", positive_quantity(Dimension::size, 1e9)));
 }
 
-GpuProfile read_profile(config::Document document) {
+GpuProfile read_profile(const config::Document& document) {
   const Value root = document.root();
   GpuProfile profile;
   profile.name = root.string("name");

@@ -58,7 +58,8 @@ ChannelController::ChannelController(const MemoryGeometry& geometry, const Comma
     }
   }
   // Two queues, and one opened request per bank that has left its queue.
-  const auto num_nodes = static_cast<std::size_t>(2 * settings.queue_size + num_pseudo_channels_ * num_banks_);
+  const auto num_nodes = static_cast<std::size_t>(2 * settings.queue_size) +
+                         static_cast<std::size_t>(num_pseudo_channels_) * static_cast<std::size_t>(num_banks_);
   nodes_.resize(num_nodes);
   for (std::size_t i = num_nodes; i-- > 0;) free_nodes_.push_back(static_cast<std::int32_t>(i));
   if (settings.has_refresh && timings.refresh_interval > 0) {
