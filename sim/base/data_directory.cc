@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
-#include <ranges>
+#include <vector>
 
 #include "base/error.h"
 
@@ -60,9 +60,8 @@ std::string data_directory() {
     if (fs::is_directory(candidate / "models") && fs::is_directory(candidate / "hw_profiles"))
       return candidate.string();
   }
-  throw EnvironmentError(
-      fmt::format("no folder with models/ and hw_profiles/ found; tried {}",
-                  fmt::join(candidates | std::views::transform([](const fs::path& p) { return p.string(); }), ", ")));
+  throw EnvironmentError(fmt::format("no folder with models/ and hw_profiles/ found; tried {}",
+                                     fmt::join(std::vector<std::string>(candidates.begin(), candidates.end()), ", ")));
 }
 
 std::vector<std::string> list_data_files(const std::string& folder, const std::vector<std::string>& extensions) {

@@ -163,7 +163,7 @@ std::shared_ptr<Value::Node> parse_nodes(const std::string& text, std::shared_pt
     YAML::Parser parser(stream);
     const bool has_content = parser.HandleNextDocument(builder);
     if (has_content && !builder.problems.empty()) throw InputError(builder.problems);
-    const std::shared_ptr<Node> root = builder.root;
+    std::shared_ptr<Node> root = builder.root;
     if (has_content && parser.HandleNextDocument(builder)) {
       throw InputError(fmt::format("{}: holds more than one document", shown));
     }

@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -108,12 +109,17 @@ class Workers {
  public:
   Workers(std::int64_t count, WorkQueue& queue, const Experiment& experiment, const Evaluate& evaluate)
       : queue_(queue) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      threads_.emplace_back([&queue, &experiment, &evaluate] {
-        while (const std::optional<std::size_t> row = queue.take()) {
-          queue.give_back({*row, evaluate_safely(evaluate, experiment.runs[*row])});
-        }
-      });
+    try {
+      for (std::int64_t i = 0; i < count; ++i) {
+        threads_.emplace_back([&queue, &experiment, &evaluate] {
+          while (const std::optional<std::size_t> row = queue.take()) {
+            queue.give_back({*row, evaluate_safely(evaluate, experiment.runs[*row])});
+          }
+        });
+      }
+    } catch (const std::system_error& error) {
+      // The machine grants no more threads; those there are do the work, and without one nobody ever would.
+      if (threads_.empty()) throw EnvironmentError(fmt::format("cannot start a thread: {}", error.what()));
     }
   }
   ~Workers() {

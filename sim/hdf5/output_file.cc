@@ -180,10 +180,10 @@ struct OutputFile::Impl {
     std::uint64_t elements = 1;
     for (const std::string& dimension : dimensions) {
       const auto found = scales.find(dimension);
-      KVTIDE_ASSERT(found != scales.end(), path_in_file + ": no dimension scale " + dimension);
+      KVTIDE_ASSERT(found != scales.end(), fmt::format("{}: no dimension scale {}", path_in_file, dimension));
       const std::string group = parent_of(dimension);
       KVTIDE_ASSERT(group == "/" || path_in_file.starts_with(group + "/"),
-                    path_in_file + ": dimension " + dimension + " is not in its group or an ancestor");
+                    fmt::format("{}: dimension {} is not in its group or an ancestor", path_in_file, dimension));
       shape.push_back(found->second);
       elements *= found->second;
     }
