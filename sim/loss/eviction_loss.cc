@@ -19,6 +19,9 @@ constexpr double kSmallestKept = 1e-4;
 /// Positions between two stored sums; finer costs memory, coarser time.
 constexpr std::int64_t kFinestSpacing = 16;
 
+/// From so many positions on a matrix product is faster than one position after another.
+constexpr std::int64_t kProductPositions = 8;
+
 }  // namespace
 
 EvictionLoss::EvictionLoss(const HeadReference& reference, bool with_output_error)
@@ -42,7 +45,7 @@ EvictionLoss::EvictionLoss(const HeadReference& reference, bool with_output_erro
   }
   output_sums_.resize(positions / spacing_ + 1, lost_outputs_.size());
   for (std::int64_t sum = 0; sum < output_sums_.rows(); ++sum) {
-    if (sum > 0) add_outputs_one_by_one((sum - 1) * spacing_, sum * spacing_, 1);
+    if (sum > 0) add_outputs_directly((sum - 1) * spacing_, sum * spacing_, 1);
     output_sums_.row(sum) = lost_outputs_.reshaped<Eigen::RowMajor>().transpose();
   }
   lost_outputs_.setZero();
@@ -54,7 +57,12 @@ std::int64_t EvictionLoss::cost(std::int64_t begin, std::int64_t end) const {
   return first < last ? (first - begin) + 2 + (end - last) : end - begin;
 }
 
-void EvictionLoss::add_outputs_one_by_one(std::int64_t begin, std::int64_t end, double sign) {
+void EvictionLoss::add_outputs_directly(std::int64_t begin, std::int64_t end, double sign) {
+  if (end - begin >= kProductPositions) {
+    const DoubleMatrix values = sign * reference_.v.middleRows(begin, end - begin).cast<double>();
+    lost_outputs_.noalias() += reference_.weights.middleCols(begin, end - begin) * values;
+    return;
+  }
   Eigen::RowVectorXd value(reference_.v.cols());
   for (std::int64_t j = begin; j < end; ++j) {
     value = sign * reference_.v.row(j).cast<double>();
@@ -69,12 +77,12 @@ void EvictionLoss::add_outputs(std::int64_t begin, std::int64_t end, double sign
   const std::int64_t first = (begin + spacing_ - 1) / spacing_;
   const std::int64_t last = end / spacing_;
   if (first >= last) {
-    add_outputs_one_by_one(begin, end, sign);
+    add_outputs_directly(begin, end, sign);
     return;
   }
-  add_outputs_one_by_one(begin, first * spacing_, sign);
+  add_outputs_directly(begin, first * spacing_, sign);
   lost_outputs_.reshaped<Eigen::RowMajor>().transpose() += sign * (output_sums_.row(last) - output_sums_.row(first));
-  add_outputs_one_by_one(last * spacing_, end, sign);
+  add_outputs_directly(last * spacing_, end, sign);
 }
 
 void EvictionLoss::evict(const kv::PositionRuns& runs) {

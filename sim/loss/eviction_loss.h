@@ -37,7 +37,7 @@ class EvictionLoss {
 
   [[nodiscard]] std::int64_t cost(std::int64_t begin, std::int64_t end) const;
   void add_outputs(std::int64_t begin, std::int64_t end, double sign);
-  void add_outputs_one_by_one(std::int64_t begin, std::int64_t end, double sign);
+  void add_outputs_directly(std::int64_t begin, std::int64_t end, double sign);
   [[nodiscard]] double error_of_kept(std::int64_t row) const;
 
   const HeadReference& reference_;
