@@ -17,9 +17,17 @@ std::int64_t bound(const Value& scope, std::string_view key, std::int64_t fallba
   return scope.integer(key, {.fallback = fallback, .min = 1, .max = std::max(fallback, kMaxCount)});
 }
 
+const std::vector<std::string> kRules{"always", "never", "grouped_unwindowed"};
+
+Applies rule_of(const std::string& text) {
+  if (text == "never") return Applies::never;
+  return text == "grouped_unwindowed" ? Applies::grouped_unwindowed : Applies::always;
+}
+
 KernelScope read_scope(const Value& map) {
   KernelScope scope;
   if (!map.exists()) return scope;
+  scope.when = rule_of(map.at("when").as_choice(kRules, "always"));
   scope.math_bits = map.integer("math_bits", {.fallback = 0, .min = 0, .max = 16});
   if (scope.math_bits != 0 && scope.math_bits != 8 && scope.math_bits != 16) {
     map.at("math_bits").error("expected 8 or 16, or no such key for both");
@@ -29,12 +37,6 @@ KernelScope read_scope(const Value& map) {
   scope.min_head_dim = bound(map, "min_head_dim", scope.min_head_dim);
   scope.max_head_dim = bound(map, "max_head_dim", scope.max_head_dim);
   return scope;
-}
-
-Applies read_rule(FactReader& facts, std::string_view key) {
-  const std::string text = facts.choice(key, {"always", "never", "grouped_unwindowed"});
-  if (text == "never") return Applies::never;
-  return text == "grouped_unwindowed" ? Applies::grouped_unwindowed : Applies::always;
 }
 
 void read_tiles(const Value& list, AttentionKernel& kernel) {
@@ -52,8 +54,9 @@ void read_tiles(const Value& list, AttentionKernel& kernel) {
 }  // namespace
 
 bool KernelScope::serves(const DecodeAttentionWork& work) const {
-  return (math_bits == 0 || math_bits == work.math_bits) && work.query_heads_per_task >= min_group &&
-         work.query_heads_per_task <= max_group && work.head_dim >= min_head_dim && work.head_dim <= max_head_dim;
+  return applies(when, work) && (math_bits == 0 || math_bits == work.math_bits) &&
+         work.query_heads_per_task >= min_group && work.query_heads_per_task <= max_group &&
+         work.head_dim >= min_head_dim && work.head_dim <= max_head_dim;
 }
 
 bool applies(Applies rule, const DecodeAttentionWork& work) {
@@ -76,14 +79,15 @@ AttentionKernel read_attention_kernel(const Value& map, std::vector<ProfileFact>
   kernel.framework = map.string("framework");
   kernel.scope = read_scope(map.at("serves"));
   FactReader facts(map, fact_list);
-  kernel.shares_kv = read_rule(facts, "shares_kv");
-  kernel.splits = read_rule(facts, "splits");
+  kernel.shares_kv = rule_of(facts.choice("shares_kv", kRules));
+  kernel.splits = rule_of(facts.choice("splits", kRules));
   kernel.max_splits = facts.integer("max_splits", 1, kMaxCount);
   kernel.blocks_per_sm = facts.integer("blocks_per_sm", 1, 64);
   kernel.fixed_time = facts.quantity("fixed_time", seconds());
   kernel.task_time = facts.quantity("task_time", seconds());
   kernel.task_time_per_channel = facts.quantity("task_time_per_channel", seconds());
   kernel.output_time = facts.quantity("output_time", seconds());
+  kernel.regroup_time = facts.quantity("regroup_time", seconds());
   kernel.combine_time = facts.quantity("combine_time", seconds());
   kernel.bytes_in_flight =
       static_cast<Bytes>(facts.quantity("bytes_in_flight", positive_quantity(Dimension::size, 1e9)));

@@ -13,8 +13,18 @@
 
 namespace kvtide::gpu {
 
+/// Shapes for which a kernel runs, or does something.
+enum class Applies : std::uint8_t {
+  always,
+  never,
+  grouped_unwindowed,  ///< more than one query head a KV head, and no sliding window
+};
+
+[[nodiscard]] bool applies(Applies rule, const DecodeAttentionWork& work);
+
 /// Which shapes a framework hands to a kernel. A shape is served when every condition holds.
 struct KernelScope {
+  Applies when = Applies::always;
   std::int64_t math_bits = 0;  ///< 16 or 8; 0: both
   std::int64_t min_group = 1;  ///< query heads of a KV head
   std::int64_t max_group = 1 << 20;
@@ -22,13 +32,6 @@ struct KernelScope {
   std::int64_t max_head_dim = 1 << 20;
 
   [[nodiscard]] bool serves(const DecodeAttentionWork& work) const;
-};
-
-/// When a kernel does something that not every shape allows.
-enum class Applies : std::uint8_t {
-  always,
-  never,
-  grouped_unwindowed,  ///< more than one query head a KV head, and no sliding window
 };
 
 /// Times in seconds.
@@ -44,18 +47,17 @@ struct AttentionKernel {
   double task_time = 0;                 ///< prologue and epilogue of one thread block
   double task_time_per_channel = 0;     ///< the same, per channel of head_dim
   double output_time = 0;               ///< query in and output out, per query row and channel
-  double combine_time = 0;              ///< second kernel that joins the splits of a task; only when there are splits
-  Bytes bytes_in_flight = 0;            ///< per SM, of KV requested and not yet returned
-  std::int64_t tile_query_rows = 64;    ///< query heads of a group share one tile (rows are padded to this)
-  double tensor_efficiency = 0;         ///< of the tensor throughput inside a tile, 0..1
-  double transpose_rate = 0;  ///< V elements/s per SM that an 8-bit kernel brings into the tensor cores' layout
+  double regroup_time = 0;    ///< copies that bring the query heads of a group together where they do not lie so
+  double combine_time = 0;    ///< second kernel that joins the splits of a task; only when there are splits
+  Bytes bytes_in_flight = 0;  ///< per SM, of KV requested and not yet returned
+  std::int64_t tile_query_rows = 64;  ///< query heads of a group share one tile (rows are padded to this)
+  double tensor_efficiency = 0;       ///< of the tensor throughput inside a tile, 0..1
+  double transpose_rate = 0;          ///< V elements/s per SM that an 8-bit kernel brings into the tensor cores' layout
   std::vector<std::pair<std::int64_t, std::int64_t>> tiles;  ///< {largest head_dim, entries}, ascending
 
   /// Entries in one tile. The tile shrinks as head_dim grows, because K and V tiles share the SM's scratch memory.
   [[nodiscard]] std::int64_t tile_entries(std::int64_t head_dim) const;
 };
-
-[[nodiscard]] bool applies(Applies rule, const DecodeAttentionWork& work);
 
 /// A value of a hardware file with its origin, in the order of the file; for `show gpus NAME`.
 struct ProfileFact {

@@ -184,6 +184,7 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
 
   std::vector<BlockGroup> groups;
   std::vector<Traffic> traffic;
+  double missed_bytes = 0;
   double longest_stream = 0;
   double longest_arithmetic = 0;
   for (const AttentionTask& task : work.tasks) {
@@ -193,7 +194,10 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
     longest_stream = std::max(longest_stream, split.stream_time);
     longest_arithmetic = std::max(longest_arithmetic, split.arithmetic_time);
     for (const PageStream& stream : task.streams) {
-      const double missed = static_cast<double>(stream.bytes) * static_cast<double>(task.count) * (1 - hit_rate);
+      // Blocks of one task do not run in step: what misses L2 is fetched by each.
+      const double missed =
+          static_cast<double>(stream.bytes) * static_cast<double>(task.count * cut.blocks_per_task) * (1 - hit_rate);
+      missed_bytes += missed;
       const auto same = std::ranges::find(traffic, stream.chunk_bytes, &Traffic::chunk_bytes);
       if (same == traffic.end()) {
         traffic.push_back({missed, stream.chunk_bytes, 0});
@@ -205,7 +209,8 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
   const double waves = dispatch_in_waves(std::move(groups), num_slots);
   const TrafficTime hbm = traffic_time(profile, memory, traffic);
   const double l2_time = bytes * static_cast<double>(cut.blocks_per_task) / profile.l2_bandwidth;
-  const double fixed = profile.graph_launch_latency + kernel.fixed_time + (num_splits > 1 ? kernel.combine_time : 0);
+  const double fixed = profile.graph_launch_latency + kernel.fixed_time + (num_splits > 1 ? kernel.combine_time : 0) +
+                       (work.interleaves_groups && work.query_heads_per_task > 1 ? kernel.regroup_time : 0);
   const double memory_time = std::max(hbm.seconds, l2_time);
   const double longest = std::max(waves, memory_time);
   const double body =
@@ -218,7 +223,7 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
 
   KernelTime time;
   time.duration = from_seconds(fixed + body);
-  time.hbm_bytes = static_cast<Bytes>(std::llround(bytes * (1 - hit_rate)));
+  time.hbm_bytes = static_cast<Bytes>(std::llround(missed_bytes));
   time.row_hit_rate = hbm.row_hit_rate;
   time.memory_busy_share = hbm.seconds / (fixed + body);
   if (fixed >= body) {

@@ -7,7 +7,7 @@
 //   task_time + output + max(KV bytes / own stream rate, tensor work + V transpose + dequantize + low-rank rebuild)
 // Loads run ahead of the arithmetic; the arithmetic's parts follow one another in the same warps. Blocks run in waves
 // over the SMs; device memory and L2 bound the whole. Then a second kernel joins the splits.
-//   duration = launch + fixed + (waves^4 + max(HBM time, L2 time)^4)^(1/4) + combine
+//   duration = launch + fixed + regroup + (waves^4 + max(HBM time, L2 time)^4)^(1/4) + combine
 //
 // Example, H100, 132 SMs: batch 8 x 8 KV heads = 64 tasks of 4096 fp16 entries, head_dim 128, tiles of 128: 32 tiles a
 // task. 64 < 0.8 x 132, so split: 2 blocks a task fill 128 of 132 SMs (0.97), no larger number is more than 1/0.85

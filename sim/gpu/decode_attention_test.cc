@@ -117,6 +117,17 @@ TEST(DecodeAttention, DequantizationHidesBehindLoadsUntilItIsLonger) {
   EXPECT_NEAR(toy_us(work), 36, 0.01);
 }
 
+// 3 query heads that do not share KV fetch it three times: 3 x 4 x 10,000 B cold, nothing warm.
+TEST(DecodeAttention, EveryBlockOfATaskFetchesWhatMissesL2) {
+  GpuProfile profile = toy_profile();
+  profile.attention_kernels.front().shares_kv = Applies::never;
+  ConstantRateMemory memory(1e15, 1);
+  DecodeAttentionWork work = tasks(4, 16, 5000);
+  work.query_heads_per_task = 3;
+  EXPECT_EQ(time_decode_attention(profile, memory, work, L2State::cold).hbm_bytes, 120'000u);
+  EXPECT_EQ(time_decode_attention(profile, memory, work, L2State::warm).hbm_bytes, 0u);
+}
+
 /// The toy with its kernel changed.
 double changed_toy_us(const DecodeAttentionWork& work, void (*change)(AttentionKernel&)) {
   GpuProfile profile = toy_profile();
@@ -162,6 +173,17 @@ TEST(DecodeAttention, OutputCostsByQueryRowAndChannel) {
   DecodeAttentionWork work = tasks(4, 16, 5000);
   work.query_heads_per_task = 2;
   EXPECT_NEAR(changed_toy_us(work, [](AttentionKernel& kernel) { kernel.output_time = 0.25e-6; }), 22, 0.01);
+}
+
+TEST(DecodeAttention, QueriesOfAGroupAreBroughtTogetherOnlyWhereTheyAreApart) {
+  const auto regroups = [](AttentionKernel& kernel) { kernel.regroup_time = 6e-6; };
+  DecodeAttentionWork work = tasks(4, 16, 5000);
+  work.query_heads_per_task = 2;
+  EXPECT_NEAR(changed_toy_us(work, regroups), 21, 0.01);
+  work.interleaves_groups = true;
+  EXPECT_NEAR(changed_toy_us(work, regroups), 27, 0.01);
+  work.query_heads_per_task = 1;
+  EXPECT_NEAR(changed_toy_us(work, regroups), 21, 0.01);
 }
 
 // 64 entries are 4 tiles, which are not split; a window over 64 of more entries touches a fifth tile, and 5 tiles are:

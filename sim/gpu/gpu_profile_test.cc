@@ -131,6 +131,19 @@ TEST(AttentionKernel, FirstOfTheFrameworkThatServesTheShapeRuns) {
   EXPECT_THROW((void)profile.attention_kernel("g", work), InputError);
 }
 
+TEST(AttentionKernel, AKernelForGroupedQueriesLeavesWindowsToTheNext) {
+  GpuProfile profile;
+  profile.attention_kernels = {kernel_for(1, 128, 16), kernel_for(1, 128, 0)};
+  profile.attention_kernels.front().scope.when = Applies::grouped_unwindowed;
+  DecodeAttentionWork work;
+  const auto chosen = [&] { return profile.attention_kernel("f", work).name; };
+  EXPECT_EQ(chosen(), "1-0");  // one query head
+  work.query_heads_per_task = 2;
+  EXPECT_EQ(chosen(), "1-16");
+  work.has_window = true;
+  EXPECT_EQ(chosen(), "1-0");
+}
+
 TEST(AttentionKernel, EveryProfileServesCommonShapesInBothWidths) {
   for (const std::string& name : known_gpus()) {
     const GpuProfile profile = load_gpu_profile(name);

@@ -32,8 +32,9 @@ struct DecodeAttentionWork {
   std::vector<AttentionTask> tasks;
   std::int64_t query_heads_per_task = 1;  ///< GQA group
   std::int64_t head_dim = 128;
-  std::int64_t math_bits = 16;  ///< operands of the tensor cores: 16, or 8 where fp8 entries are used as they are
-  bool has_window = false;      ///< the model's layer has a sliding window, whether or not the context exceeds it
+  std::int64_t math_bits = 16;      ///< operands of the tensor cores: 16, or 8 where fp8 entries are used as they are
+  bool interleaves_groups = false;  ///< several sequences and several KV heads: a group's queries do not lie together
+  bool has_window = false;          ///< the model's layer has a sliding window, whether or not the context exceeds it
   std::string kernel;  ///< a framework ("vllm") or one AttentionKernel of the profile; empty: its first framework
   bool operator==(const DecodeAttentionWork&) const = default;
 };

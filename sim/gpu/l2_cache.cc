@@ -6,7 +6,8 @@ namespace kvtide::gpu {
 
 double cyclic_hit_rate(double swept_bytes, double capacity_bytes) {
   if (swept_bytes <= capacity_bytes) return 1;
-  const double oversubscription = swept_bytes / capacity_bytes;
+  constexpr double kReplacementExponent = 2;  // see the header
+  const double oversubscription = std::pow(swept_bytes / capacity_bytes, kReplacementExponent);
   // Newton's method from below on f(h) = h - exp(-x (1 - h)): f is concave, f(0) < 0, so the iterates rise to the
   // smaller root; the larger one, h = 1, is the state that a sweep beyond capacity cannot reach.
   double hit_rate = 0;

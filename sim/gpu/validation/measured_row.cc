@@ -42,6 +42,7 @@ DecodeAttentionWork work_of(const GpuProfile& profile, const AttentionRow& row, 
   DecodeAttentionWork work;
   work.query_heads_per_task = row.heads / row.kv_heads;
   work.head_dim = row.head_dim;
+  work.interleaves_groups = row.batch > 1 && row.kv_heads > 1;
   work.has_window = row.window > 0;
   work.kernel = framework;
   work.math_bits = row.is_8bit && profile.tensor_flops_8bit > 0 ? 8 : 16;
