@@ -93,7 +93,7 @@ void loss_prefix_scan(benchmark::State& state, bool by_runs) {
   state.SetLabel("evaluations");
 }
 BENCHMARK_CAPTURE(loss_prefix_scan, by_runs, true)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(loss_prefix_scan, by_caches, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(loss_prefix_scan, by_caches, false)->Unit(benchmark::kMillisecond)->Iterations(1);
 
 /// One run's loss at every position, question and answer queries; 0: evict one half, 1: int4.
 void loss_of_a_run(benchmark::State& state) {
