@@ -12,9 +12,7 @@ int run(const Arguments& arguments) {
   const std::filesystem::path results = arguments.positional[0];
   const std::string page =
       arguments.text("output").value_or(std::filesystem::path(results).replace_extension(".html").string());
-  const int code = run_analysis({"report", results.string(), "-o", page});
-  if (code == kDone) fmt::print("report: {}\n", page);
-  return code;
+  return run_analysis({"report", results.string(), "-o", page});
 }
 
 int run_plot(const Arguments& arguments) {
