@@ -40,9 +40,9 @@ std::uint64_t AddressMap::fold(std::uint64_t p, std::uint64_t upper) const {
   std::uint64_t even = p & ((std::uint64_t{1} << even_bits_) - 1);
   std::uint64_t odd = p >> even_bits_;
   if (even_bits_ > 0) {
-    for (std::uint64_t digits = upper; digits != 0; digits >>= even_bits_) {
-      even ^= digits & ((std::uint64_t{1} << even_bits_) - 1);
-    }
+    std::uint64_t digits = 0;
+    for (std::uint64_t rest = upper; rest != 0; rest >>= even_bits_) digits ^= rest;
+    even ^= digits & ((std::uint64_t{1} << even_bits_) - 1);
   }
   if (odd_part_ > 1) {
     // Any function of the upper bits keeps the map one-to-one; a multiplicative hash (Knuth, TAOCP 3, 6.4) has no

@@ -31,14 +31,16 @@ struct BankScan {
 };
 
 /// @param banks  bit b set: bank b takes part
+/// @param now    >= 0; ready >= 0
 inline BankScan scan_banks(std::uint64_t banks, const PerBank<std::int32_t>& key, const PerBank<ShortTick>& ready,
                            ShortTick now) {
   BankScan scan;
   for (; banks != 0; banks &= banks - 1) {
     const auto bank = static_cast<std::size_t>(std::countr_zero(banks));
-    const bool waits = ready[bank] > now;
-    scan.oldest = std::min(scan.oldest, waits ? kNoKey : key[bank]);
-    scan.next = std::min(scan.next, waits ? ready[bank] : kNotSoon);
+    // All bits but the sign when the bank waits: that is kNoKey in place of its key.
+    const std::int32_t waits = (now - ready[bank]) >> 31 & kNoKey;
+    scan.oldest = std::min(scan.oldest, key[bank] | waits);
+    scan.next = std::min(scan.next, ready[bank] | (waits ^ kNoKey));
   }
   return scan;
 }

@@ -68,19 +68,15 @@ ChannelController::ChannelController(const MemoryGeometry& geometry, const Comma
 }
 
 Tick ChannelController::next_event() const {
-  const ShortTick next = std::min({next_column_, next_row_, next_refresh_});
-  const Tick tick = next == kNotSoon ? kNever : epoch_ + next;
-  if (!backlog_.empty() && queued_[backlog_.front().is_write] < settings_.queue_size) {
-    return std::min(tick, backlog_.front().arrival);
-  }
-  return tick;
+  const ShortTick next = std::min(std::min(next_column_, next_row_), next_refresh_);
+  return std::min(next == kNotSoon ? kNever : epoch_ + next, next_arrival());
 }
 
 void ChannelController::run_until(Tick end, CompletionCalendar& completions) {
   for (Tick tick = next_event(); tick < end; tick = next_event()) {
     if (tick - epoch_ >= kEpoch) move_epoch(tick);
     const auto now = static_cast<ShortTick>(tick - epoch_);
-    accept(now);
+    if (next_arrival() <= tick) accept(now);
     if (refresh_target_ == kNone) update_mode(now);
     if (next_refresh_ <= now) {
       next_refresh_ += static_cast<ShortTick>(timings_.refresh_interval);
@@ -95,7 +91,7 @@ void ChannelController::run_until(Tick end, CompletionCalendar& completions) {
         try_row(now);
       }
     }
-    accept(now + 1);  // slots freed in this tick are filled before the next
+    if (next_arrival() <= tick + 1) accept(now + 1);  // slots freed in this tick are filled before the next
     if (refresh_target_ == kNone) update_mode(now + 1);
   }
 }
@@ -164,8 +160,7 @@ ShortTick ChannelController::row_time(const PseudoChannel& pc, int bank) const {
 }
 
 void ChannelController::accept(ShortTick now) {
-  while (!backlog_.empty() && backlog_.front().arrival - epoch_ <= now &&
-         queued_[backlog_.front().is_write] < settings_.queue_size) {
+  while (next_arrival() <= epoch_ + now) {
     enqueue(backlog_.front(), now);
     backlog_.pop();
   }
@@ -216,17 +211,14 @@ void ChannelController::unlink(std::int32_t index) {
 /// After the open row of a bank changed.
 void ChannelController::rescan_queue(PseudoChannel& pc, int bank, int kind) {
   BankQueue& queue = pc.queue[kind][bank];
-  if (queue.head == kNone) {
-    queue.hit = queue.miss = kNone;
-    update_column_candidate(pc, bank, kind);
-    pc.row_key[kind][bank] = kNoKey;
-    pc.row_banks[kind] &= ~bit(bank);
-    return;
-  }
+  const bool was_empty = queue.hit == kNone && queue.miss == kNone;
+  if (was_empty && queue.head == kNone && (pc.opened_banks[kind] & bit(bank)) == 0) return;
   queue.hit = queue.miss = kNone;
-  for (std::int32_t i = queue.head; i != kNone && (queue.hit == kNone || queue.miss == kNone); i = nodes_[i].next) {
-    std::int32_t& oldest = nodes_[i].row == pc.open_row[bank] ? queue.hit : queue.miss;
+  const std::int32_t open_row = pc.open_row[bank];
+  for (std::int32_t i = queue.head; i != kNone; i = nodes_[i].next) {
+    std::int32_t& oldest = nodes_[i].row == open_row ? queue.hit : queue.miss;
     if (oldest == kNone) oldest = i;
+    if ((queue.hit != kNone || open_row == kNone) && queue.miss != kNone) break;
   }
   update_column_candidate(pc, bank, kind);
   update_row_candidate(pc, bank, kind);
@@ -342,7 +334,16 @@ void ChannelController::try_column(ShortTick now, CompletionCalendar& completion
   if (best == kNoKey) return;
   const int bank = best & (kMaxBanks - 1);
   issue_column(now, best < kHitKey ? chosen->opened_for[bank] : chosen->queue[chosen_kind][bank].hit, completions);
-  next_column_ = column_bus_free_;
+  // The data bus of the chosen pseudo channel is busy; its candidates of the other kind are opened ones.
+  chosen->column_wake = kNotSoon;
+  for (const int kind : {kRead, kWrite}) {
+    if (chosen->column_banks[kind] != 0) {
+      chosen->column_wake = std::min(chosen->column_wake, on_clock(chosen->any_column_ready[kind]));
+    }
+  }
+  next_column_ = kNotSoon;
+  for (const PseudoChannel& pc : pseudo_channels_) next_column_ = std::min(next_column_, pc.column_wake);
+  next_column_ = std::max(next_column_, column_bus_free_);
 }
 
 void ChannelController::issue_column(ShortTick now, std::int32_t index, CompletionCalendar& completions) {
@@ -383,8 +384,9 @@ void ChannelController::issue_column(ShortTick now, std::int32_t index, Completi
   if (pc.opened_for[bank] == index) {
     pc.opened_for[bank] = kNone;
     pc.opened_banks[kind] &= ~bit(bank);
-    update_row_candidate(pc, bank, kRead);
-    update_row_candidate(pc, bank, kWrite);
+    for (const int waiting : {kRead, kWrite}) {
+      if (pc.queue[waiting][bank].miss != kNone) update_row_candidate(pc, bank, waiting);
+    }
     if (refresh_target_ != kNone) wake_row(pc, now);
   } else {
     BankQueue& queue = pc.queue[kind][bank];
@@ -447,7 +449,13 @@ void ChannelController::try_row(ShortTick now) {
   } else {
     issue_activate(now, index);
   }
-  next_row_ = row_bus_free_;
+  // What is left waits at least for the gate of its kind.
+  const std::uint64_t left = chosen->row_banks[mode_];
+  chosen->row_wake = std::min((left & chosen->open_banks) != 0 ? chosen->any_precharge_ready : kNotSoon,
+                              (left & ~chosen->open_banks) != 0 ? on_clock(chosen->any_activate_ready) : kNotSoon);
+  next_row_ = kNotSoon;
+  for (const PseudoChannel& pc : pseudo_channels_) next_row_ = std::min(next_row_, pc.row_wake);
+  next_row_ = std::max(next_row_, row_bus_free_);
 }
 
 void ChannelController::hold_row_bus(ShortTick now, Tick ticks) {

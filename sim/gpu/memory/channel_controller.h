@@ -157,6 +157,12 @@ class ChannelController {
   [[nodiscard]] BankScan scan_opened(const PseudoChannel& pc, int kind, ShortTick now) const;
   [[nodiscard]] BankScan scan_columns(const PseudoChannel& pc, int kind, ShortTick now) const;
   [[nodiscard]] BankScan scan_rows(const PseudoChannel& pc, ShortTick now) const;
+  /// When the oldest request outside may enter; kNever while its queue is full or none waits.
+  [[nodiscard]] Tick next_arrival() const {
+    if (backlog_.empty()) return kNever;
+    const ChannelRequest& first = backlog_.front();
+    return queued_[first.is_write ? 1 : 0] < settings_.queue_size ? first.arrival : kNever;
+  }
   void move_epoch(Tick tick);
   void renumber();
   void accept(ShortTick now);
