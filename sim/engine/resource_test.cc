@@ -153,10 +153,10 @@ TEST_F(ResourceTest, TryRequestDoesNotOvertakeTheLine) {
 }
 
 TEST_F(ResourceTest, UnitsOutsideOneToCapacityAreRefused) {
-  EXPECT_THROW(resource_.request(0), InputError);
-  EXPECT_THROW(resource_.request(3), InputError);
-  EXPECT_THROW(resource_.try_request(3), InputError);
-  EXPECT_NO_THROW(resource_.try_request(2));
+  EXPECT_THROW((void)resource_.request(0), InputError);
+  EXPECT_THROW((void)resource_.request(3), InputError);
+  EXPECT_THROW((void)resource_.try_request(3), InputError);
+  EXPECT_NO_THROW((void)resource_.try_request(2));
   EXPECT_THROW(Resource(simulation_, 0), InputError);
 }
 
