@@ -119,7 +119,7 @@ def complaint(arguments):
     """None for a clean end: exit 0, 2 or 3, one that is not out of memory and owns up to no mistake of the program."""
     try:
         done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, stdin=subprocess.DEVNULL,
-                              env=ENVIRONMENT, preexec_fn=bounded, timeout=10 * CPU_SECONDS)  # fmt: skip
+                              env=ENVIRONMENT, preexec_fn=bounded, timeout=60 * CPU_SECONDS)  # fmt: skip
     except subprocess.TimeoutExpired:
         return "hangs"
     errors = done.stderr.decode(errors="replace")

@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +20,12 @@
 namespace kvtide::hdf5 {
 namespace {
 
-[[noreturn]] void run_and_exit(const std::function<void()>& trial, std::chrono::seconds limit) {
+[[noreturn]] void run_and_exit(const std::function<void()>& trial, std::chrono::seconds limit, pid_t parent) {
+#ifdef __linux__
+  // A hanging trial must not outlive a caller that somebody kills; elsewhere its time limit ends it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  if (::getppid() != parent) ::_exit(0);
   // The mutex is held by the parent's thread id, which is not this one's; nobody else lives here.
   std::construct_at(&library_mutex());
   const rlimit no_core{0, 0};
@@ -39,12 +47,13 @@ namespace {
 }  // namespace
 
 std::string failed_trial(const std::function<void()>& trial, std::chrono::seconds limit) {
+  const pid_t parent = ::getpid();
   pid_t child = -1;
   {
     // While it is held no other thread is inside HDF5, so the child inherits the library in a sound state.
     const std::lock_guard lock(library_mutex());
     child = ::fork();
-    if (child == 0) run_and_exit(trial, limit);
+    if (child == 0) run_and_exit(trial, limit, parent);
   }
   if (child < 0) return {};
   int status = 0;

@@ -1,5 +1,7 @@
 #include "hdf5/child_trial.h"
 
+#include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -31,6 +33,34 @@ TEST(ChildTrial, CrashAndHangAreTold) {
             "no end within 1 s");
   EXPECT_THROW(require_trial("x.h5", [] { std::raise(SIGSEGV); }), InputError);
 }
+
+#ifdef __linux__
+// The trial holds the pipe's only other write end, so end of file means that it is gone.
+TEST(ChildTrial, TrialEndsWithAKilledParent) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    ::close(ends[0]);
+    (void)failed_trial(
+        [&] {
+          if (::write(ends[1], "x", 1) != 1) return;
+          for (;;) ::pause();
+        },
+        seconds(120));
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  char byte = 0;
+  ASSERT_EQ(::read(ends[0], &byte, 1), 1);  // the trial runs
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  pollfd waiting{ends[0], POLLIN, 0};
+  ASSERT_EQ(::poll(&waiting, 1, 60'000), 1) << "the trial still runs";
+  EXPECT_EQ(::read(ends[0], &byte, 1), 0);
+  ::close(ends[0]);
+}
+#endif
 
 TEST(ChildTrial, RoomsCallsWorkInTheChild) {
   EXPECT_EQ(failed_trial([] { const std::lock_guard lock(library_mutex()); }, seconds(5)), "");
