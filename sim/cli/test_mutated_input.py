@@ -132,6 +132,9 @@ def complaint(arguments):
 
 def check(folder, name, mutated, arguments_of):
     complaints = []
+    # HDF5 itself does not give back all that it took for a file that it then refuses.
+    (folder / "leaks.txt").write_text("leak:libhdf5\n")
+    ENVIRONMENT["LSAN_OPTIONS"] = f"print_suppressions=0:suppressions={folder}/leaks.txt"
     for number in [int(ONLY)] if ONLY else range(COPIES):
         path = folder / name
         path.write_bytes(mutated(number))

@@ -29,12 +29,25 @@ struct MemoryPerformance {
 /// roofline: pin bandwidth times one efficiency.
 enum class Fidelity : std::uint8_t { detailed, sampled, roofline };
 
+/// What a tier that remembers signatures has been asked so far.
+struct SignatureStatistics {
+  std::int64_t num_lookups = 0;
+  std::int64_t num_known = 0;         ///< of num_lookups, answered from memory
+  double worst_half_width = 0;        ///< largest relative_half_width of what was simulated
+  /// Share answered from memory, 0..1; 0 before the first lookup.
+  [[nodiscard]] double hit_rate() const {
+    return num_lookups > 0 ? static_cast<double>(num_known) / static_cast<double>(num_lookups) : 0.0;
+  }
+};
+
 /// The device memory of one GPU.
 class MemoryModel {
  public:
   virtual ~MemoryModel() = default;
   /// Steady-state rate of a pattern. Deterministic; safe to call from several threads.
   [[nodiscard]] virtual MemoryPerformance measure(const AccessPattern& pattern) = 0;
+  /// All zero for a tier that remembers nothing. Safe to call from several threads.
+  [[nodiscard]] virtual SignatureStatistics statistics() const { return {}; }
 };
 
 }  // namespace kvtide::gpu

@@ -54,7 +54,7 @@ double toy_us(const DecodeAttentionWork& work, L2State l2 = L2State::cold) {
 }
 
 double h100_us(const DecodeAttentionWork& work, L2State l2 = L2State::cold) {
-  const GpuProfile profile = load_gpu_profile("h100-sxm");
+  static const GpuProfile profile = load_gpu_profile("h100-sxm");
   ConstantRateMemory memory(profile.bandwidth, 0.92);
   return to_microseconds(time_decode_attention(profile, memory, work, l2).duration);
 }

@@ -89,6 +89,14 @@ GpuProfile read_profile(const config::Document& document) {
   return profile;
 }
 
+/// Reads no more than the names: a profile refers to a dozen other files.
+bool has_alias(const std::string& path, const std::string& name) {
+  const config::Document document = config::Document::load(path);
+  const Value aliases = document.root().at("aliases");
+  if (!aliases.exists()) return false;
+  return std::ranges::any_of(aliases.items(), [&](const Value& alias) { return alias.as_string() == name; });
+}
+
 }  // namespace
 
 const AttentionKernel& GpuProfile::attention_kernel(const std::string& wanted, const DecodeAttentionWork& work) const {
@@ -119,8 +127,8 @@ GpuProfile load_gpu_profile(const std::string& name_or_path) {
     const std::vector<std::string> shipped = known_gpus();
     if (std::ranges::find(shipped, name_or_path) == shipped.end()) {
       for (const std::string& candidate : shipped) {
-        GpuProfile profile = read_profile(config::Document::load(find_data_file("hw_profiles", candidate, {".yaml"})));
-        if (std::ranges::find(profile.aliases, name_or_path) != profile.aliases.end()) return profile;
+        const std::string path = find_data_file("hw_profiles", candidate, {".yaml"});
+        if (has_alias(path, name_or_path)) return read_profile(config::Document::load(path));
       }
     }
   }

@@ -248,6 +248,27 @@ TEST_F(Hbm3Channel, AFullQueueHoldsLaterRequestsBack) {
   expect_activate(3, 16);
 }
 
+TEST_F(Hbm3Channel, ColumnAndActivateWaitForAClockEdge) {
+  arrive(0, bank(0, 0, 0), 1);
+  after(998);
+  arrive(1001, bank(0, 0, 0), 1);
+  expect_read(2, 1002);
+  arrive(2001, bank(0, 1, 0), 1);
+  expect_activate(2, 2002);
+}
+
+TEST_F(Hbm3Channel, TimesStayRightWhenTheEpochMovesOn) {
+  // The controller counts 32-bit ticks from an epoch that moves after 2^28; gates before and after are the same.
+  const Tick far = (Tick{1} << 40) + 2;
+  arrive(0, bank(0, 0, 0), 1);
+  after(999);
+  arrive(far, bank(0, 0, 0), 1);
+  arrive(far, bank(0, 0, 0), 2);
+  expect_read(2, far);
+  expect_activate(2, far + 70);  // PRE tRTP 18 + 1 after the read, ACT tRP 52 - 2 later: 69 -> 70
+  expect_read(3, far + 70 + 64);  // tRCD 63, next clock
+}
+
 TEST_F(Hbm3Channel, IdleChannelHasNoEventButRefresh) {
   EXPECT_EQ(channel_->next_event(), ChannelController::kNever);
   arrive(77, bank(0, 0, 0), 1);

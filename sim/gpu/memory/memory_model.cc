@@ -23,9 +23,8 @@ constexpr Bytes kMaxChunkBytes = 64 * kMiB;
 constexpr std::int64_t kMaxStreams = 65536;
 // More requests than this per pseudo channel only lengthen the queue in front of the controller (64 entries).
 constexpr std::int64_t kMaxOutstandingPerPseudoChannel = 1024;
-// One subset channel holds at least so many of the requests in flight, or the subset grows.
-constexpr std::int64_t kMinOutstandingPerChannel = 8;
 constexpr std::int64_t kSubsetChannels = 4;
+constexpr double kPieceBytes = 256;  // what an address map keeps in one row of one channel
 constexpr int kMinBatches = 6, kMaxBatches = 40;
 constexpr double kTargetHalfWidth = 0.01;  // of the mean
 
@@ -125,30 +124,54 @@ class SampledMemory : public MemoryModel {
     const Key key{pattern.chunk_bytes, pattern.num_streams, pattern.write_share, pattern.bytes_in_flight};
     {
       const std::lock_guard lock(mutex_);
-      if (const auto known = known_.find(key); known != known_.end()) return known->second;
+      ++statistics_.num_lookups;
+      if (const auto known = known_.find(key); known != known_.end()) {
+        ++statistics_.num_known;
+        return known->second;
+      }
     }
     // Two threads may simulate the same new signature at once; both get the same result.
     const MemoryPerformance result = simulate(device_, pattern, num_subset_channels(pattern));
     const std::lock_guard lock(mutex_);
+    statistics_.worst_half_width = std::max(statistics_.worst_half_width, result.relative_half_width);
     return known_.emplace(key, result).first->second;
+  }
+
+  [[nodiscard]] SignatureStatistics statistics() const override {
+    const std::lock_guard lock(mutex_);
+    return statistics_;
   }
 
  private:
   using Key = std::tuple<Bytes, std::int64_t, double, Bytes>;
 
+  /// How many channels stand for all of them. Two things are lost in a small part, both make it look faster:
+  /// - the pieces in flight spread less unevenly. A closed network of N servers with k customers each is busy for
+  ///   k / (k + 1 - 1 / N) of the time (exponential service), so N servers look 1 / (N (k + 1)) too fast: N is chosen
+  ///   for 1 %;
+  /// - pieces that a stream reads one after the other lie on as many channels, until there are no more channels: the
+  ///   part keeps twice as many.
+  /// Example, 80 HBM3 channels, 4 KiB chunks of 512 streams, 4 MiB in flight: 16,384 pieces, 102 per pseudo channel:
+  /// N >= 100 / 103, one; a stream has min(16, 32) = 16 of them: 32 channels.
   [[nodiscard]] std::int64_t num_subset_channels(const AccessPattern& pattern) const {
-    const auto requests = static_cast<std::int64_t>(std::min<Bytes>(pattern.bytes_in_flight, Bytes{1} << 40) /
-                                                    device_.standard.geometry.burst_bytes());
-    // Few requests in flight, or few streams: a small part would round them to nothing.
-    const std::int64_t scarce =
-        std::max<std::int64_t>(1, std::min(requests / kMinOutstandingPerChannel, pattern.num_streams));
+    const double piece_bytes = std::min(kPieceBytes, static_cast<double>(pattern.chunk_bytes));
+    const double num_pieces = static_cast<double>(pattern.bytes_in_flight) / piece_bytes;
+    const double per_server = num_pieces / static_cast<double>(device_.num_pseudo_channels());
+    const double per_stream = std::min(static_cast<double>(pattern.chunk_bytes) / piece_bytes,
+                                       num_pieces / static_cast<double>(pattern.num_streams));
+    const double for_balance =
+        100.0 / (per_server + 1.0) / static_cast<double>(device_.standard.geometry.num_pseudo_channels);
+    const double needed = std::max(for_balance, 2.0 * per_stream);
     std::int64_t channels = kSubsetChannels;
-    while (channels < device_.num_channels && device_.num_channels / channels > scarce / 2) channels *= 2;
+    while (static_cast<double>(channels) < needed && channels < device_.num_channels) channels *= 2;
+    // Whole streams in the part, or all of the device.
+    while (channels < device_.num_channels && device_.num_channels / channels > pattern.num_streams / 2) channels *= 2;
     return std::min(channels, device_.num_channels);
   }
 
   MemoryDevice device_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  SignatureStatistics statistics_;
   std::map<Key, MemoryPerformance> known_;
 };
 

@@ -1,10 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "gpu/memory/memory_device.h"
 
 namespace kvtide::gpu {
@@ -33,6 +37,61 @@ TEST(MemoryModel, SampledIsNearDetailed) {
     EXPECT_GE(part.peak_fraction, 0.0);
     EXPECT_LE(part.peak_fraction, 1.0);
   }
+}
+
+/// Chunk, streams and bytes in flight log-uniform over what kernels do; one signature in three writes.
+std::pair<MemoryDevice, AccessPattern> random_signature(std::uint64_t index) {
+  RandomStream random(index, "signature");
+  const std::vector<std::string> standards{"hbm2", "hbm3", "hbm3e", "gddr6", "hbm2e"};
+  const std::vector<std::int64_t> num_channels{8, 16, 20, 24, 32, 40};
+  MemoryDevice device;
+  device.standard = load_memory_standard(standards[random.below(standards.size())]);
+  device.num_channels = num_channels[random.below(num_channels.size())];
+  device.data_rate = device.standard.data_rate;
+  device.queue_size = random.below(2) == 0 ? 256 : 64;
+  const auto log_uniform = [&random](double from, double to) { return from * std::pow(to / from, random.uniform()); };
+  AccessPattern pattern;
+  pattern.chunk_bytes = static_cast<Bytes>(log_uniform(32, 65536));
+  pattern.num_streams = static_cast<std::int64_t>(log_uniform(1, 4096));
+  pattern.write_share = random.below(3) == 0 ? 0.5 * random.uniform() : 0.0;
+  pattern.bytes_in_flight = static_cast<Bytes>(log_uniform(4096, 2e6));
+  return {device, pattern};
+}
+
+TEST(MemoryModel, SampledIsWithin3PercentMedianAnd8PercentWorstOnRandomSignatures) {
+  const char* scope = std::getenv("KVTIDE_TEST_SCOPE");
+  const std::uint64_t num_signatures = scope != nullptr && std::string(scope) == "all" ? 500 : 24;
+  std::vector<double> errors;
+  for (std::uint64_t index = 0; index < num_signatures; ++index) {
+    const auto [device, pattern] = random_signature(index);
+    const double whole = make_memory_model(device, Fidelity::detailed)->measure(pattern).bytes_per_second;
+    const double part = make_memory_model(device, Fidelity::sampled)->measure(pattern).bytes_per_second;
+    errors.push_back(std::abs(part / whole - 1.0));
+    EXPECT_LE(errors.back(), 0.08) << device.standard.name << ", channels " << device.num_channels << ", queue "
+                                   << device.queue_size << ", chunk " << pattern.chunk_bytes << " B, streams "
+                                   << pattern.num_streams << ", write share " << pattern.write_share << ", in flight "
+                                   << pattern.bytes_in_flight << " B";
+  }
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LE(errors[errors.size() / 2], 0.03);
+  RecordProperty("median_error", std::to_string(errors[errors.size() / 2]));
+  RecordProperty("worst_error", std::to_string(errors.back()));
+}
+
+TEST(MemoryModel, SampledReportsHowOftenItKnewASignature) {
+  const auto memory = make_memory_model(one_stack(), Fidelity::sampled);
+  EXPECT_EQ(memory->statistics().hit_rate(), 0.0);
+  const AccessPattern first{.chunk_bytes = 256, .num_streams = 32, .bytes_in_flight = 1 << 14};
+  const AccessPattern second{.chunk_bytes = 512, .num_streams = 32, .bytes_in_flight = 1 << 14};
+  const double half_width = memory->measure(first).relative_half_width;
+  (void)memory->measure(first);
+  (void)memory->measure(first);
+  const double other = memory->measure(second).relative_half_width;
+  EXPECT_EQ(memory->statistics().num_lookups, 4);
+  EXPECT_EQ(memory->statistics().num_known, 2);
+  EXPECT_DOUBLE_EQ(memory->statistics().hit_rate(), 0.5);
+  EXPECT_DOUBLE_EQ(memory->statistics().worst_half_width, std::max(half_width, other));
+  EXPECT_EQ(make_memory_model(one_stack(), Fidelity::roofline)->statistics().num_lookups, 0);
 }
 
 TEST(MemoryModel, AnH100StreamsPagesNearItsPins) {
