@@ -6,6 +6,7 @@
 #include "base/data_directory.h"
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/show_machine.h"
 #include "cli/show_models.h"
 #include "cli/table.h"
 #include "gpu/gpu_profile.h"
@@ -80,7 +81,12 @@ int run(const Arguments& arguments) {
     show_models(name, arguments.has("json"));
     return kDone;
   }
-  if (arguments.has("json")) throw InputError("kvtide show: --json is available for models");
+  if (arguments.positional[0] == "machine") {
+    show_machine(arguments);
+    return kDone;
+  }
+  names.emplace_back("machine");
+  if (arguments.has("json")) throw InputError("kvtide show: --json is available for models and machine");
   for (const Topic& topic : kTopics) {
     if (arguments.positional[0] == topic.name) {
       topic.show(name);
@@ -89,20 +95,25 @@ int run(const Arguments& arguments) {
     names.emplace_back(topic.name);
   }
   const std::string nearest = nearest_name(arguments.positional[0], names);
-  throw InputError(fmt::format("kvtide show: expected models, gpus, scorers, codecs or experiments, got \"{}\"{}",
-                               arguments.positional[0], nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
+  throw InputError(
+      fmt::format("kvtide show: expected models, gpus, machine, scorers, codecs or experiments, got \"{}\"{}",
+                  arguments.positional[0], nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
 }
 
 }  // namespace
 
 Command show_command() {
   return {.name = "show",
-          .positional = "models|gpus|scorers|codecs|experiments [NAME]",
+          .positional = "models|gpus|machine|scorers|codecs|experiments [NAME]",
           .min_positional = 1,
           .max_positional = 2,
           .summary = "what is built in; with a name, the whole record with its sources",
-          .options = {{"json", "", "one JSON document on stdout (models)"}},
-          .examples = {"kvtide show gpus h100-sxm", "kvtide show models path/to/config.json"},
+          .options = {{"json", "", "one JSON document on stdout (models, machine)"},
+                      {"gpu", "NAME", "machine: a name from hw_profiles/ or a path"},
+                      {"pattern", "YAML", "machine: {chunk: 4 KiB, streams: 528, writes: 0, in_flight: 4 MiB}"},
+                      {"fidelity", "TIER", "machine: sampled (default), roofline or detailed memory"}},
+          .examples = {"kvtide show gpus h100-sxm", "kvtide show models path/to/config.json",
+                       "kvtide show machine --gpu h100-sxm --pattern '{chunk: 4 KiB}'"},
           .run = &run};
 }
 

@@ -385,3 +385,32 @@ def test_synthetic_trace_is_written_sound(tmp_path):
     checked = kvtide("trace", "check", path)
     assert checked.returncode == 0 and "sound" in checked.stdout
     assert "512" in kvtide("trace", "info", path).stdout
+
+
+def test_show_machine_answers_for_a_pattern(tmp_path):
+    environment = {**os.environ, "KVTIDE_MEMORY_CACHE": str(tmp_path / "signatures")}
+    ask = ["show", "machine", "--gpu", "h100-sxm", "--pattern", "{chunk: 4 KiB, streams: 528}"]
+    shown = kvtide(*ask, "--fidelity", "roofline", env=environment)
+    assert shown.returncode == 0 and shown.stdout.startswith("h100-sxm: chunks of 4.00 KiB, 528 streams")
+    sampled = json.loads(kvtide(*ask, "--json", env=environment).stdout)
+    # More requests in flight never lose bandwidth (to the 1 % interval), and one latency's worth of a 64th is not enough.
+    rates = [point["bytes_per_second"] for point in sampled["by_bytes_in_flight"]]
+    assert all(later > 0.98 * earlier for earlier, later in zip(rates, rates[1:]))
+    assert rates[0] < 0.5 * rates[-1]
+    assert json.loads(kvtide(*ask, "--json", env=environment).stdout) == sampled  # from the signatures on disk
+    assert list((tmp_path / "signatures").iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--pattern", "{}"], ["--gpu NAME is required"]),
+        (["--gpu", "h100-sxm", "--pattern", "{chunk: 4}"], ["--pattern:1:9: chunk", "one of the units"]),
+        (["--gpu", "h100-sxm", "--pattern", "{chunks: 4 KiB}"], ["unknown key", "chunk"]),
+        (["--gpu", "h100-sxm", "--fidelity", "exact"], ["roofline, sampled or detailed"]),
+    ],
+)
+def test_show_machine_says_what_is_wrong(arguments, words):
+    shown = kvtide("show", "machine", *arguments)
+    assert shown.returncode == 2
+    assert all(word in shown.stderr for word in words)

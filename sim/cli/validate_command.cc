@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/quoted_text.h"
 #include "cli/command.h"
+#include "cli/fidelity_option.h"
 #include "cli/table.h"
 #include "gpu/validation/dram_reference.h"
 #include "gpu/validation/measured_report.h"
@@ -37,18 +38,10 @@ void add_row(Table& table, const gpu::ErrorGroup& group) {
                  percent(errors.ape_p90), percent(errors.signed_median)});
 }
 
-gpu::Fidelity fidelity_of(const Arguments& arguments) {
-  const std::string name = arguments.text("fidelity").value_or("roofline");
-  if (name == "roofline") return gpu::Fidelity::roofline;
-  if (name == "sampled") return gpu::Fidelity::sampled;
-  if (name == "detailed") return gpu::Fidelity::detailed;
-  throw InputError(fmt::format("--fidelity: expected roofline, sampled or detailed, got \"{}\"", name));
-}
-
 int validate_measured(const Arguments& arguments) {
   const std::vector<std::string> paths(arguments.positional.begin() + 1, arguments.positional.end());
-  const gpu::MeasuredReport report =
-      gpu::validate_measured(paths, fidelity_of(arguments), arguments.text("rows").value_or(""));
+  const gpu::MeasuredReport report = gpu::validate_measured(paths, fidelity_option(arguments, gpu::Fidelity::roofline),
+                                                            arguments.text("rows").value_or(""));
   if (arguments.has("json")) {
     std::vector<std::string> groups;
     for (const gpu::ErrorGroup& group : report.groups) {

@@ -6,6 +6,7 @@
 #include "gpu/constant_rate_memory.h"
 #include "gpu/gpu.h"
 #include "gpu/memory/memory_device.h"
+#include "gpu/memory/signature_store.h"
 
 namespace kvtide::gpu {
 
@@ -23,7 +24,7 @@ std::unique_ptr<MemoryModel> memory_of(const GpuProfile& profile, Fidelity fidel
   device.data_rate = profile.data_rate;
   device.roofline_efficiency = profile.read_efficiency;
   device.queue_size = profile.memory_queue_size;
-  return make_memory_model(device, fidelity);
+  return make_memory_model(device, fidelity, signature_folder());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // The device memory of one GPU: units of a standard, their data rate, and the model that answers for them.
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 
 #include "base/units.h"
@@ -34,7 +35,9 @@ struct MemoryDevice {
   void validate() const;
 };
 
+/// @param signatures  folder in which the sampled tier keeps what it found out; empty: in memory only
 /// @throws InputError when the device is not valid
-[[nodiscard]] std::unique_ptr<MemoryModel> make_memory_model(const MemoryDevice& device, Fidelity fidelity);
+[[nodiscard]] std::unique_ptr<MemoryModel> make_memory_model(const MemoryDevice& device, Fidelity fidelity,
+                                                             const std::filesystem::path& signatures = {});
 
 }  // namespace kvtide::gpu

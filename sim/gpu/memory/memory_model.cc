@@ -6,14 +6,13 @@
 #include <bit>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
-#include <map>
 #include <mutex>
-#include <tuple>
 #include <vector>
 
 #include "base/error.h"
 #include "gpu/memory/closed_loop.h"
 #include "gpu/memory/memory_device.h"
+#include "gpu/memory/signature_store.h"
 
 namespace kvtide::gpu {
 namespace {
@@ -117,15 +116,15 @@ class DetailedMemory : public MemoryModel {
 
 class SampledMemory : public MemoryModel {
  public:
-  explicit SampledMemory(MemoryDevice device) : device_(std::move(device)) {}
+  SampledMemory(MemoryDevice device, const std::filesystem::path& signatures)
+      : device_(std::move(device)), store_(signatures, device_), known_(store_.known()) {}
 
   MemoryPerformance measure(const AccessPattern& pattern) override {
     check_pattern(pattern);
-    const Key key{pattern.chunk_bytes, pattern.num_streams, pattern.write_share, pattern.bytes_in_flight};
     {
       const std::lock_guard lock(mutex_);
       ++statistics_.num_lookups;
-      if (const auto known = known_.find(key); known != known_.end()) {
+      if (const auto known = known_.find(pattern); known != known_.end()) {
         ++statistics_.num_known;
         return known->second;
       }
@@ -134,7 +133,9 @@ class SampledMemory : public MemoryModel {
     const MemoryPerformance result = simulate(device_, pattern, num_subset_channels(pattern));
     const std::lock_guard lock(mutex_);
     statistics_.worst_half_width = std::max(statistics_.worst_half_width, result.relative_half_width);
-    return known_.emplace(key, result).first->second;
+    const auto [entry, is_new] = known_.emplace(pattern, result);
+    if (is_new) store_.add(pattern, result);
+    return entry->second;
   }
 
   [[nodiscard]] SignatureStatistics statistics() const override {
@@ -143,8 +144,6 @@ class SampledMemory : public MemoryModel {
   }
 
  private:
-  using Key = std::tuple<Bytes, std::int64_t, double, Bytes>;
-
   /// How many channels stand for all of them. Two things are lost in a small part, both make it look faster:
   /// - the pieces in flight spread less unevenly. A closed network of N servers with k customers each is busy for
   ///   k / (k + 1 - 1 / N) of the time (exponential service), so N servers look 1 / (N (k + 1)) too fast: N is chosen
@@ -172,7 +171,8 @@ class SampledMemory : public MemoryModel {
   MemoryDevice device_;
   mutable std::mutex mutex_;
   SignatureStatistics statistics_;
-  std::map<Key, MemoryPerformance> known_;
+  SignatureStore store_;
+  KnownSignatures known_;
 };
 
 class RooflineMemory : public MemoryModel {
@@ -209,13 +209,14 @@ void MemoryDevice::validate() const {
   }
 }
 
-std::unique_ptr<MemoryModel> make_memory_model(const MemoryDevice& device, Fidelity fidelity) {
+std::unique_ptr<MemoryModel> make_memory_model(const MemoryDevice& device, Fidelity fidelity,
+                                               const std::filesystem::path& signatures) {
   device.validate();
   switch (fidelity) {
     case Fidelity::detailed:
       return std::make_unique<DetailedMemory>(device);
     case Fidelity::sampled:
-      return std::make_unique<SampledMemory>(device);
+      return std::make_unique<SampledMemory>(device, signatures);
     case Fidelity::roofline:
       return std::make_unique<RooflineMemory>(device);
   }
