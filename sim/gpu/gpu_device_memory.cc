@@ -24,6 +24,7 @@ std::unique_ptr<MemoryModel> memory_of(const GpuProfile& profile, Fidelity fidel
   device.data_rate = profile.data_rate;
   device.roofline_efficiency = profile.read_efficiency;
   device.queue_size = profile.memory_queue_size;
+  device.refresh = profile.refreshes_bank_by_bank ? RefreshMode::per_bank : RefreshMode::all_bank;
   return make_memory_model(device, fidelity, signature_folder());
 }
 

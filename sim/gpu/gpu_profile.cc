@@ -28,6 +28,9 @@ void read_memory(const Value& map, GpuProfile& profile) {
   profile.bandwidth = memory.quantity("bandwidth", positive_quantity(Dimension::bandwidth, 1e16));
   profile.memory_latency = memory.quantity("latency", seconds());
   profile.memory_queue_size = memory.integer("queue_size", 1, 4096);
+  if (memory.raw("refresh").exists()) {
+    profile.refreshes_bank_by_bank = memory.choice("refresh", {"all_bank", "per_bank"}) == "per_bank";
+  }
   if (memory.raw("read_efficiency").exists()) profile.read_efficiency = memory.number("read_efficiency", 0.01, 1);
   profile.bandwidth_note = memory.raw("bandwidth_note").as_string("");
   const double from_pins = static_cast<double>(profile.bus_bits) * profile.data_rate / 8;

@@ -32,10 +32,11 @@ struct GpuProfile {
   std::int64_t num_stacks = 0;
   std::int64_t num_channels = 0;  ///< over all stacks
   std::int64_t bus_bits = 0;
-  double data_rate = 0;                ///< bit/s per pin
-  double bandwidth = 0;                ///< B/s at the pins
-  std::int64_t memory_queue_size = 0;  ///< requests that one channel's scheduler can reorder
-  std::string bandwidth_note;          ///< why bus x rate differs from bandwidth by more than 1 %; else empty
+  double data_rate = 0;                 ///< bit/s per pin
+  double bandwidth = 0;                 ///< B/s at the pins
+  std::int64_t memory_queue_size = 0;   ///< requests that one channel's scheduler can reorder
+  bool refreshes_bank_by_bank = false;  ///< else all banks of a pseudo channel at once
+  std::string bandwidth_note;           ///< why bus x rate differs from bandwidth by more than 1 %; else empty
 
   // L2.
   Bytes l2_bytes = 0;

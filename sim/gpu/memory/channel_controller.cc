@@ -62,9 +62,9 @@ ChannelController::ChannelController(const MemoryGeometry& geometry, const Comma
                          static_cast<std::size_t>(num_pseudo_channels_) * static_cast<std::size_t>(num_banks_);
   nodes_.resize(num_nodes);
   for (std::size_t i = num_nodes; i-- > 0;) free_nodes_.push_back(static_cast<std::int32_t>(i));
-  if (settings.has_refresh && timings.refresh_interval > 0) {
-    next_refresh_ = static_cast<ShortTick>(timings.refresh_interval);
-  }
+  refresh_interval_ = static_cast<ShortTick>(
+      settings.refresh == RefreshMode::per_bank ? timings.refresh_interval / num_banks_ : timings.refresh_interval);
+  if (settings.refresh != RefreshMode::none && refresh_interval_ > 0) next_refresh_ = refresh_interval_;
 }
 
 Tick ChannelController::next_event() const {
@@ -79,9 +79,13 @@ void ChannelController::run_until(Tick end, CompletionCalendar& completions) {
     if (next_arrival() <= tick) accept(now);
     if (refresh_target_ == kNone) update_mode(now);
     if (next_refresh_ <= now) {
-      next_refresh_ += static_cast<ShortTick>(timings_.refresh_interval);
-      refresh_target_ = 0;
-      wake_all(now);
+      next_refresh_ += refresh_interval_;
+      if (settings_.refresh == RefreshMode::per_bank) {
+        start_bank_refresh(now);
+      } else {
+        refresh_target_ = 0;
+        wake_all(now);
+      }
     }
     if (next_column_ <= now) try_column(now, completions);
     if (next_row_ <= now) {
@@ -111,15 +115,18 @@ void ChannelController::move_epoch(Tick tick) {
                                       &pc.activate_ready, &pc.group_activate_ready}) {
       for (ShortTick& gate : *gates) move(gate);
     }
-    for (ShortTick* gate :
-         {&pc.any_column_ready[kRead], &pc.any_column_ready[kWrite], &pc.any_activate_ready, &pc.any_precharge_ready,
-          &pc.precharge_all_ready, &pc.refresh_ready, &pc.other_stacks_ready, &pc.column_wake, &pc.row_wake}) {
+    for (ShortTick* gate : {&pc.any_column_ready[kRead], &pc.any_column_ready[kWrite], &pc.any_activate_ready,
+                            &pc.any_precharge_ready, &pc.precharge_all_ready, &pc.refresh_ready, &pc.refresh_gate,
+                            &pc.other_stacks_ready, &pc.column_wake, &pc.row_wake}) {
       move(*gate);
     }
     for (ShortTick& activate : pc.last_activates) move_past(activate);
   }
   for (Node& node : nodes_) move_past(node.arrival);
-  for (ShortTick* time : {&column_bus_free_, &row_bus_free_, &next_column_, &next_row_, &next_refresh_}) move(*time);
+  for (ShortTick* time :
+       {&column_bus_free_, &row_bus_free_, &next_column_, &next_row_, &next_refresh_, &next_bank_refresh_}) {
+    move(*time);
+  }
 }
 
 /// Counts the ages of the waiting requests from zero again, in the same order.
@@ -191,7 +198,7 @@ void ChannelController::enqueue(const ChannelRequest& request, ShortTick now) {
     if (queue.hit == kNone) {
       queue.hit = index;
       update_column_candidate(pc, bank, kind);
-      wake_column(pc, std::max(now, column_time(pc, bank, kind)));
+      if (pc.column_banks[kind] & bit(bank)) wake_column(pc, std::max(now, column_time(pc, bank, kind)));
     }
   } else if (queue.miss == kNone) {
     queue.miss = index;
@@ -228,7 +235,7 @@ void ChannelController::update_column_candidate(PseudoChannel& pc, int bank, int
   std::int32_t key = kNoKey;
   if (pc.opened_banks[kind] & bit(bank)) {
     key = nodes_[pc.opened_for[bank]].age << kAgeShift | bank;
-  } else if (const std::int32_t hit = pc.queue[kind][bank].hit; hit != kNone) {
+  } else if (const std::int32_t hit = pc.queue[kind][bank].hit; hit != kNone && pc.refreshed_bank != bank) {
     key = kHitKey | nodes_[hit].age << kAgeShift | bank;
   }
   pc.column_key[kind][bank] = key;
@@ -238,7 +245,7 @@ void ChannelController::update_column_candidate(PseudoChannel& pc, int bank, int
 void ChannelController::update_row_candidate(PseudoChannel& pc, int bank, int kind) {
   const BankQueue& queue = pc.queue[kind][bank];
   // A closed bank has no hits. An open one may be closed unless somebody's ACT is pending there or an older hit waits.
-  const bool is_wanted = queue.miss != kNone && pc.opened_for[bank] == kNone &&
+  const bool is_wanted = queue.miss != kNone && pc.opened_for[bank] == kNone && pc.refreshed_bank != bank &&
                          (queue.hit == kNone || nodes_[queue.hit].arrival > nodes_[queue.miss].arrival);
   pc.row_key[kind][bank] = is_wanted ? nodes_[queue.miss].age << kAgeShift | bank : kNoKey;
   pc.row_banks[kind] = is_wanted ? pc.row_banks[kind] | bit(bank) : pc.row_banks[kind] & ~bit(bank);
@@ -387,7 +394,7 @@ void ChannelController::issue_column(ShortTick now, std::int32_t index, Completi
     for (const int waiting : {kRead, kWrite}) {
       if (pc.queue[waiting][bank].miss != kNone) update_row_candidate(pc, bank, waiting);
     }
-    if (refresh_target_ != kNone) wake_row(pc, now);
+    if (refresh_target_ != kNone || pc.refreshed_bank == bank) wake_row(pc, now);
   } else {
     BankQueue& queue = pc.queue[kind][bank];
     unlink(index);
@@ -427,9 +434,10 @@ void ChannelController::try_row(ShortTick now) {
     next_row_ = row_bus_free_;
     return;
   }
+  if (has_bank_refresh_ && try_bank_refresh(now)) return;
   std::int32_t best = kNoKey;
   PseudoChannel* chosen = nullptr;
-  next_row_ = kNotSoon;
+  next_row_ = next_bank_refresh_;
   for (PseudoChannel& pc : pseudo_channels_) {
     if (pc.row_wake <= now) {
       const BankScan scan = scan_rows(pc, now);
@@ -453,7 +461,7 @@ void ChannelController::try_row(ShortTick now) {
   const std::uint64_t left = chosen->row_banks[mode_];
   chosen->row_wake = std::min((left & chosen->open_banks) != 0 ? chosen->any_precharge_ready : kNotSoon,
                               (left & ~chosen->open_banks) != 0 ? on_clock(chosen->any_activate_ready) : kNotSoon);
-  next_row_ = kNotSoon;
+  next_row_ = next_bank_refresh_;
   for (const PseudoChannel& pc : pseudo_channels_) next_row_ = std::min(next_row_, pc.row_wake);
   next_row_ = std::max(next_row_, row_bus_free_);
 }
@@ -515,48 +523,6 @@ void ChannelController::issue_precharge(ShortTick now, std::int32_t index) {
   raise_to(pc.refresh_ready, now + timings_.pre_to_refresh);
   node.has_issued = true;
   close_bank(pc, node.bank, now);
-}
-
-void ChannelController::close_all(PseudoChannel& pc, ShortTick now) {
-  hold_row_bus(now, timings_.precharge_bus);
-  raise_to(pc.any_precharge_ready, now + timings_.pre_to_pre);
-  raise_to(pc.refresh_ready, now + timings_.pre_to_refresh);
-  for (int bank = 0; bank < num_banks_; ++bank) {
-    if (pc.open_banks & bit(bank)) {
-      close_bank(pc, bank, now);
-    } else {
-      raise_to(pc.row_ready[bank], now + timings_.pre_to_act);
-    }
-  }
-}
-
-void ChannelController::try_refresh(ShortTick now) {
-  PseudoChannel& pc = pseudo_channels_[refresh_target_];
-  if (pc.open_banks != 0) {
-    if ((pc.opened_banks[kRead] | pc.opened_banks[kWrite]) != 0) {
-      next_row_ = kNotSoon;  // their column commands still go out; issue_column wakes us
-      return;
-    }
-    const ShortTick ready = std::max(pc.precharge_all_ready, row_bus_free_);
-    if (ready > now) {
-      next_row_ = ready;
-      return;
-    }
-    close_all(pc, now);
-  }
-  const ShortTick ready = on_clock(std::max(pc.refresh_ready, row_bus_free_));
-  if (ready > now) {
-    next_row_ = ready;
-    return;
-  }
-  hold_row_bus(now, timings_.precharge_bus);
-  for (int bank = 0; bank < num_banks_; ++bank) raise_to(pc.row_ready[bank], now + timings_.refresh_to_act);
-  ++counters_.refreshes;
-  next_row_ = now + 1;
-  if (++refresh_target_ == num_pseudo_channels_) {
-    refresh_target_ = kNone;
-    wake_all(now + 1);
-  }
 }
 
 }  // namespace kvtide::gpu

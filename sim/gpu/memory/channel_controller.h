@@ -10,9 +10,10 @@
 //  - rows stay open; a row is not closed while an older request waits for it;
 //  - reads are served until the write queue exceeds 0.8 of its size or no read waits, then writes until it falls below
 //  0.2;
-//  - every refresh interval both pseudo channels are closed and refreshed, one after the other; meanwhile no other
-//  request of
-//    the channel starts.
+//  - all-bank refresh: every refresh interval both pseudo channels are closed and refreshed, one after the other;
+//    meanwhile no other request of the channel starts;
+//  - per-bank refresh: every refresh interval / banks the next bank of each pseudo channel is closed and refreshed; the
+//    other banks go on (the references stop the whole channel here too, which no controller would).
 //
 // Nothing ticks: the next column and row command times are kept as lower bounds, and the clock jumps from one to the
 // next.
@@ -31,7 +32,7 @@ struct ControllerSettings {
   std::int64_t queue_size = 64;  ///< reads, and as many writes, per channel; 1..4096
   double write_high = 0.8;       ///< of queue_size: writes start above
   double write_low = 0.2;        ///< of queue_size: reads resume below
-  bool has_refresh = true;
+  RefreshMode refresh = RefreshMode::all_bank;
 };
 
 /// A burst at a bank, as the channel sees it.
@@ -67,7 +68,7 @@ struct ChannelCounters {
   std::int64_t reads = 0, writes = 0;  ///< column commands
   std::int64_t activates = 0;
   std::int64_t row_hits = 0;   ///< requests whose first command found their row open
-  std::int64_t refreshes = 0;  ///< of a pseudo channel
+  std::int64_t refreshes = 0;  ///< of a pseudo channel, or of a bank
   Tick read_latency = 0;       ///< sum over reads: from acceptance by the queue to the end of the data
 };
 
@@ -124,11 +125,13 @@ class ChannelController {
     ShortTick other_stacks_ready = 0;
     ShortTick column_wake = 0, row_wake = 0;  // nothing is ready before; lower bounds
     ShortTick any_activate_ready = 0, any_precharge_ready = 0, precharge_all_ready = 0, refresh_ready = 0;
+    ShortTick refresh_gate = 0;                 // of REF to another bank
     std::array<ShortTick, 4> last_activates{};  // ring, oldest at activate_index
     int activate_index = 0;
     PerBank<std::int32_t> open_row{};    // kNone: closed
     PerBank<std::int32_t> opened_for{};  // node whose ACT was issued and column command was not
     PerBank<BankQueue> queue[kNumKinds]{};
+    int refreshed_bank = kNone;  // that must be refreshed now; kNone: none
     std::uint64_t open_banks = 0;
     std::uint64_t opened_banks[kNumKinds]{};  // those with an opened_for of the kind
     std::uint64_t column_banks[kNumKinds]{};  // those with a column_key
@@ -178,6 +181,8 @@ class ChannelController {
   void try_column(ShortTick now, CompletionCalendar& completions);
   void try_row(ShortTick now);
   void try_refresh(ShortTick now);
+  void start_bank_refresh(ShortTick now);
+  bool try_bank_refresh(ShortTick now);
   void issue_column(ShortTick now, std::int32_t index, CompletionCalendar& completions);
   void issue_activate(ShortTick now, std::int32_t index);
   void issue_precharge(ShortTick now, std::int32_t index);
@@ -201,7 +206,11 @@ class ChannelController {
   Tick epoch_ = 0;
   ShortTick column_bus_free_ = 0, row_bus_free_ = 0;
   ShortTick next_column_ = kNotSoon, next_row_ = kNotSoon, next_refresh_ = kNotSoon;
-  int refresh_target_ = kNone;  // pseudo channel to be refreshed next; kNone: no refresh pending
+  int refresh_target_ = kNone;  // pseudo channel to be refreshed next; kNone: no all-bank refresh pending
+  ShortTick refresh_interval_ = 0;
+  ShortTick next_bank_refresh_ = kNotSoon;
+  int next_refreshed_bank_ = 0;
+  bool has_bank_refresh_ = false;  // some pseudo channel has a refreshed_bank
   ChannelCounters counters_;
 };
 

@@ -15,11 +15,11 @@ class Hbm3Channel : public testing::Test {
   static constexpr int kBanksPerGroup = 4, kGroups = 4;
   static int bank(int stack, int group, int index) { return (stack * kGroups + group) * kBanksPerGroup + index; }
 
-  Hbm3Channel() { make(false); }
-  void make(bool has_refresh, std::int64_t queue_size = 64) {
+  Hbm3Channel() { make(RefreshMode::none); }
+  void make(RefreshMode refresh, std::int64_t queue_size = 64) {
     const MemoryStandard standard = load_memory_standard("hbm3");
     channel_.emplace(standard.geometry, command_timings(standard, 6.4e9),
-                     ControllerSettings{.queue_size = queue_size, .has_refresh = has_refresh});
+                     ControllerSettings{.queue_size = queue_size, .refresh = refresh});
   }
   void arrive(Tick tick, int bank, int row, bool is_write = false, int pseudo_channel = 0) {
     channel_->arrive({.arrival = tick,
@@ -192,7 +192,7 @@ TEST_F(Hbm3Channel, AYoungerHitDoesNotKeepARowOpen) {
 }
 
 TEST_F(Hbm3Channel, RefreshBlocksTheChannelForRfc) {
-  make(true);
+  make(RefreshMode::all_bank);
   EXPECT_EQ(after(12479).refreshes, 0);
   EXPECT_EQ(after(12480).refreshes, 1);  // tREFI 3.9 us = 12,480 ticks; the second pseudo channel one clock later
   EXPECT_EQ(after(12481).refreshes, 1);
@@ -202,7 +202,7 @@ TEST_F(Hbm3Channel, RefreshBlocksTheChannelForRfc) {
 }
 
 TEST_F(Hbm3Channel, RefreshClosesOpenRowsFirst) {
-  make(true);
+  make(RefreshMode::all_bank);
   arrive(12000, bank(0, 0, 0), 1);
   after(12479);
   // Row open: PREab 12,480; REF tRP 52 later; the other pseudo channel is closed already.
@@ -211,7 +211,7 @@ TEST_F(Hbm3Channel, RefreshClosesOpenRowsFirst) {
 }
 
 TEST_F(Hbm3Channel, WritesUpToTheHighWatermarkWaitUntilNoReadIsLeft) {
-  make(false, 10);
+  make(RefreshMode::none, 10);
   arrive(0, bank(0, 0, 0), 1);
   arrive(0, bank(0, 1, 0), 1, true);
   ASSERT_EQ(after(999).writes, 1);
@@ -222,7 +222,7 @@ TEST_F(Hbm3Channel, WritesUpToTheHighWatermarkWaitUntilNoReadIsLeft) {
 }
 
 TEST_F(Hbm3Channel, WritesAboveTheHighWatermarkDrainToTheLowOne) {
-  make(false, 10);
+  make(RefreshMode::none, 10);
   arrive(0, bank(0, 0, 0), 1);
   arrive(0, bank(0, 1, 0), 1, true);
   ASSERT_EQ(after(999).writes, 1);
@@ -238,7 +238,7 @@ TEST_F(Hbm3Channel, WritesAboveTheHighWatermarkDrainToTheLowOne) {
 }
 
 TEST_F(Hbm3Channel, AFullQueueHoldsLaterRequestsBack) {
-  make(false, 1);
+  make(RefreshMode::none, 1);
   arrive(0, bank(0, 0, 0), 1);
   arrive(0, bank(0, 1, 0), 1);
   // The first leaves the queue with its ACT at 0, so the second enters at 1 and activates at tRRD_S = 8; a third would
@@ -265,15 +265,40 @@ TEST_F(Hbm3Channel, TimesStayRightWhenTheEpochMovesOn) {
   arrive(far, bank(0, 0, 0), 1);
   arrive(far, bank(0, 0, 0), 2);
   expect_read(2, far);
-  expect_activate(2, far + 70);  // PRE tRTP 18 + 1 after the read, ACT tRP 52 - 2 later: 69 -> 70
+  expect_activate(2, far + 70);   // PRE tRTP 18 + 1 after the read, ACT tRP 52 - 2 later: 69 -> 70
   expect_read(3, far + 70 + 64);  // tRCD 63, next clock
+}
+
+TEST_F(Hbm3Channel, BankRefreshBlocksItsBankForRfcPbAndTheOthersForRrefd) {
+  make(RefreshMode::per_bank);
+  EXPECT_EQ(after(389).refreshes, 0);
+  EXPECT_EQ(after(390).refreshes, 1);  // tREFI / 32 banks = 12,480 / 32; bank 0 of the first pseudo channel
+  EXPECT_EQ(after(391).refreshes, 1);
+  EXPECT_EQ(after(392).refreshes, 2);  // of the second, one clock later
+  arrive(393, bank(0, 0, 0), 1);
+  arrive(393, bank(0, 1, 0), 1);
+  // REF holds the bus for 1 tick and ACT for 3, so the distance is the JEDEC value - 2: tRREFD 5 ns = 16 - 2.
+  expect_activate(1, 390 + 14);
+  expect_activate(2, 390 + 638);        // tRFCpb 200 ns = 640 - 2
+  EXPECT_EQ(after(1028).refreshes, 4);  // 390 ticks after the first two bank 1 had its turn
+}
+
+TEST_F(Hbm3Channel, BankRefreshClosesItsRowFirstAndServesWhoOpenedIt) {
+  make(RefreshMode::per_bank);
+  arrive(386, bank(0, 0, 0), 1);
+  expect_activate(1, 386);
+  EXPECT_EQ(after(392).refreshes, 1);  // only the second pseudo channel's
+  expect_read(1, 386 + 64);            // tRCD 62 + 2 - 1, on a clock: the refresh waits for it
+  // PRE at max(ACT + tRAS 90 + 2, RD + tRTP 18 + 1): 386 + 92 = 478 against 450 + 19 = 469; REF tRP 52 later.
+  EXPECT_EQ(after(478 + 51).refreshes, 1);
+  EXPECT_EQ(after(478 + 52).refreshes, 2);
 }
 
 TEST_F(Hbm3Channel, IdleChannelHasNoEventButRefresh) {
   EXPECT_EQ(channel_->next_event(), ChannelController::kNever);
   arrive(77, bank(0, 0, 0), 1);
   EXPECT_EQ(channel_->next_event(), 77);
-  make(true);
+  make(RefreshMode::all_bank);
   EXPECT_EQ(channel_->next_event(), 12480);
 }
 

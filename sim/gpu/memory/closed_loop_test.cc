@@ -49,15 +49,36 @@ class Shifted : public RequestSource {
 
 TEST(ClosedLoop, SequentialStreamReachesThePins) {
   // 32,768 reads of 32 B over 8 channels x 128 bit x 2 Gb/s = 256 GB/s (ramulator2 issue 104 reports 125 GB/s).
-  const Outcome seq = run({.standard = "hbm2", .num_requests = 32768, .max_outstanding = 2048, .has_refresh = false});
+  const Outcome seq =
+      run({.standard = "hbm2", .num_requests = 32768, .max_outstanding = 2048, .refresh = RefreshMode::none});
   EXPECT_GT(seq.peak_fraction, 0.90);
   EXPECT_LE(seq.peak_fraction, 1.0);
   EXPECT_GE(seq.row_hit_rate, 0.90);
   for (const char* standard : {"hbm2e", "hbm3", "hbm3e", "hbm4", "gddr6", "gddr6x", "gddr7"}) {
     const Outcome other =
-        run({.standard = standard, .max_outstanding = 16384, .queue_size = 128, .has_refresh = false});
+        run({.standard = standard, .max_outstanding = 16384, .queue_size = 128, .refresh = RefreshMode::none});
     EXPECT_GT(other.peak_fraction, 0.90) << standard;
     EXPECT_LE(other.peak_fraction, 1.0) << standard;
+  }
+}
+
+TEST(ClosedLoop, RefreshingBankByBankHidesMostOfIt) {
+  // HBM3: all-bank refresh takes (RTP + RP + RFC + RCD) / REFI = 391 / 3900 = 10 % of the time. Of a bank at a time it
+  // takes (16 + 200) / 3900 = 5.5 % of each bank's time, which other banks fill.
+  for (const char* pattern : {"seq", "paged_n64"}) {
+    const auto fraction = [pattern](RefreshMode refresh) {
+      return run({.standard = "hbm3",
+                  .pattern = pattern,
+                  .block_bytes = 16384,
+                  .max_outstanding = 8192,
+                  .queue_size = 256,
+                  .refresh = refresh})
+          .peak_fraction;
+    };
+    const double none = fraction(RefreshMode::none);
+    EXPECT_GT(fraction(RefreshMode::per_bank), fraction(RefreshMode::all_bank)) << pattern;
+    EXPECT_GT(fraction(RefreshMode::per_bank), 0.945 * none) << pattern;
+    EXPECT_LE(fraction(RefreshMode::per_bank), none) << pattern;
   }
 }
 
@@ -78,7 +99,7 @@ TEST(ClosedLoop, SingleBurstsAreBoundByTheActivateWindow) {
                               .num_requests = 100000,
                               .max_outstanding = 8192,
                               .queue_size = 256,
-                              .has_refresh = false});
+                              .refresh = RefreshMode::none});
   EXPECT_LE(random.peak_fraction, 16.0 / 48.0);
   EXPECT_GT(random.peak_fraction, 0.30);
 }
@@ -91,7 +112,7 @@ TEST(ClosedLoop, SingleBurstsOnHbm2AreBoundByTheSharedRowBus) {
                               .num_requests = 100000,
                               .max_outstanding = 8192,
                               .queue_size = 256,
-                              .has_refresh = false});
+                              .refresh = RefreshMode::none});
   EXPECT_LE(random.peak_fraction, 2.0 / 6.0);
   EXPECT_GT(random.peak_fraction, 0.30);
 }
@@ -101,7 +122,7 @@ TEST(ClosedLoop, OneBankGroupReachesHalfThePins) {
   // the channel.
   Repeated source(0, 8);
   const Outcome one =
-      run({.num_requests = 20000, .max_outstanding = 256, .has_refresh = false, .num_channels = 1}, &source);
+      run({.num_requests = 20000, .max_outstanding = 256, .refresh = RefreshMode::none, .num_channels = 1}, &source);
   EXPECT_LE(one.peak_fraction, 0.25);
   EXPECT_GT(one.peak_fraction, 0.245);
 }

@@ -64,6 +64,8 @@ CommandTimings command_timings(const MemoryStandard& standard, double data_rate)
   t.act_to_refresh = ticks(jedec.rc) + act - pre;
   t.refresh_to_act = ticks(jedec.rfc) + pre - act;
   t.refresh_interval = ticks(jedec.refi);
+  t.bank_refresh_to_act = ticks(jedec.rfc_pb) + pre - act;
+  t.bank_refresh_to_other = ticks(jedec.rrefd) + pre - act;
   t.read_latency = ticks(jedec.cl) + burst;
   return t;
 }

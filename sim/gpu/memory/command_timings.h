@@ -26,7 +26,9 @@ struct CommandTimings {
   Tick write_to_write = 0, write_to_write_same_group = 0;
   Tick read_to_write = 0, write_to_read = 0, write_to_read_same_group = 0;
   Tick pre_to_refresh = 0, act_to_refresh = 0, refresh_to_act = 0, refresh_interval = 0;  ///< interval 0: never
-  Tick read_latency = 0;  ///< read command to the end of its data
+  Tick bank_refresh_to_act = 0;    ///< REF of one bank to its next ACT
+  Tick bank_refresh_to_other = 0;  ///< to REF or ACT of another bank
+  Tick read_latency = 0;           ///< read command to the end of its data
 };
 
 /// @param data_rate  bit/s per pin, > 0

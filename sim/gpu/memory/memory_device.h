@@ -23,6 +23,7 @@ struct MemoryDevice {
   /// Requests one channel's scheduler looks at, 1..4096. With 64, random 4 KiB pages reach 0.70 of an H100's pins; with
   /// 256, 0.90: what a GPU's controllers see of all SMs is deep.
   std::int64_t queue_size = 64;
+  RefreshMode refresh = RefreshMode::all_bank;
 
   [[nodiscard]] std::int64_t num_pseudo_channels() const {
     return num_channels * standard.geometry.num_pseudo_channels;

@@ -67,7 +67,7 @@ MemoryPerformance simulate(const MemoryDevice& device, const AccessPattern& patt
   PatternStream stream(pattern, num_streams, map.capacity(), burst);
   ClosedLoop loop(part,
                   {.mapping = AddressMapping::hash256,
-                   .controller = {.queue_size = device.queue_size},
+                   .controller = {.queue_size = device.queue_size, .refresh = device.refresh},
                    .max_outstanding = outstanding},
                   stream);
 
@@ -203,6 +203,9 @@ void MemoryDevice::validate() const {
   }
   if (queue_size < 1 || queue_size > 4096) {
     throw InputError(fmt::format("memory device: queue size {}: expected 1..4096", queue_size));
+  }
+  if (refresh == RefreshMode::per_bank && standard.timings.rfc_pb.seconds <= 0 && standard.timings.rfc_pb.clocks <= 0) {
+    throw InputError(fmt::format("memory device: {} has no refresh of one bank (rfc_pb)", standard.name));
   }
   if (!(roofline_efficiency > 0 && roofline_efficiency <= 1)) {
     throw InputError(fmt::format("memory device: roofline efficiency {}: expected (0, 1]", roofline_efficiency));

@@ -61,6 +61,9 @@ struct MemoryTimings {
   Timing rrefd;      ///< refresh of one bank to that of another, or to an activate of another
 };
 
+/// Which banks a controller refreshes at once.
+enum class RefreshMode : std::uint8_t { none, all_bank, per_bank };
+
 /// One entry of hw_profiles/memory.
 struct MemoryStandard {
   std::string name;  ///< "HBM3"

@@ -63,13 +63,15 @@ std::string device_description(const MemoryDevice& device) {
   const MemoryGeometry& g = device.standard.geometry;
   const MemoryTimings& t = device.standard.timings;
   std::string text = fmt::format(
-      "kvtide memory signatures {} {} channels {} rate {} queue {} geometry {} {} {} {} {} {} {} {} {} clock {} {} {} "
+      "kvtide memory signatures {} {} channels {} rate {} queue {} refresh {} geometry {} {} {} {} {} {} {} {} {} "
+      "clock {} {} {} "
       "{} "
       "{} timings",
       kVersion, device.standard.name, device.num_channels, hexadecimal(device.data_rate), device.queue_size,
-      g.num_channels, g.num_pseudo_channels, g.pseudo_channel_bits, g.burst_length, g.num_stack_ids, g.num_bank_groups,
-      g.num_banks, g.num_rows, g.row_bytes, device.standard.bits_per_tick, device.standard.ticks_per_clock,
-      device.standard.activate_ticks, device.standard.precharge_ticks, device.standard.one_command_bus);
+      static_cast<int>(device.refresh), g.num_channels, g.num_pseudo_channels, g.pseudo_channel_bits, g.burst_length,
+      g.num_stack_ids, g.num_bank_groups, g.num_banks, g.num_rows, g.row_bytes, device.standard.bits_per_tick,
+      device.standard.ticks_per_clock, device.standard.activate_ticks, device.standard.precharge_ticks,
+      device.standard.one_command_bus);
   for (const Timing& timing :
        {t.cl,  t.cwl, t.rcd_read, t.rcd_write, t.rp,    t.ras, t.rc,  t.ccd_s, t.ccd_l, t.ccd_r,  t.rrd_s, t.rrd_l,
         t.faw, t.rtp, t.wr,       t.wtr_s,     t.wtr_l, t.rtw, t.ppd, t.rfc,   t.refi,  t.rfc_pb, t.rrefd}) {

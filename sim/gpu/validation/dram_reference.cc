@@ -34,7 +34,7 @@ std::optional<ReferenceRun> run_of(const DramRow& row, const config::CsvTable& t
   run.num_requests = table.integer(index, "n_requests", 1, kMaxRequests);
   run.max_outstanding = table.integer(index, "window", 1, 1 << 20);
   run.queue_size = queue->second;
-  run.has_refresh = row.variant != "noref";
+  run.refresh = row.variant == "noref" ? RefreshMode::none : RefreshMode::all_bank;
   run.mapping = row.mapping == "row1k" ? AddressMapping::row1k : AddressMapping::hash256;
   return run;
 }
@@ -56,7 +56,7 @@ ReferenceOutcome run_reference(const ReferenceRun& run, RequestSource* source) {
                          standard.geometry.burst_bytes());
   ClosedLoop loop(device,
                   {.mapping = run.mapping,
-                   .controller = {.queue_size = run.queue_size, .has_refresh = run.has_refresh},
+                   .controller = {.queue_size = run.queue_size, .refresh = run.refresh},
                    .max_outstanding = run.max_outstanding,
                    .num_requests = run.num_requests},
                   source != nullptr ? *source : stream);

@@ -18,7 +18,7 @@ struct ReferenceRun {
   std::int64_t num_requests = 200000;
   std::int64_t max_outstanding = 4096;
   std::int64_t queue_size = 64;
-  bool has_refresh = true;
+  RefreshMode refresh = RefreshMode::all_bank;
   AddressMapping mapping = AddressMapping::hash256;
   std::int64_t num_channels = 0;  ///< 0: one stack
 };

@@ -37,7 +37,7 @@ TEST(DramRows, OnlyOurMapsAndSchedulerAreRun) {
   EXPECT_EQ(rows[1].run->queue_size, 128);
   EXPECT_EQ(rows[1].run->mapping, AddressMapping::row1k);
   EXPECT_EQ(rows[5].run->pattern, "random32");
-  EXPECT_FALSE(rows[5].run->has_refresh);
+  EXPECT_EQ(rows[5].run->refresh, RefreshMode::none);
 }
 
 TEST(DramRows, ThreadsChangeNothing) {
