@@ -58,6 +58,10 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
                       help="run number as in /summary/run (default: the run with the largest worst loss)")
     plot.add_argument("-o", "--output", metavar="FILE", help="default: FILE-WHAT.png beside the input")
     plot.set_defaults(handler=_plot)
+
+    check = commands.add_parser("check", allow_abbrev=False, help="are the packages for pages and pictures here",
+                                description="Imports what `report` and `plot` need and prints the versions.")
+    check.set_defaults(handler=_check)
     return parser
 
 
@@ -101,6 +105,17 @@ def _plot(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise ResultsError(f"{output}: {error}") from error
     print(output)
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    import h5py
+    import matplotlib
+    import plotly
+    import xarray
+
+    versions = [f"{package.__name__} {package.__version__}" for package in (h5py, xarray, matplotlib, plotly)]
+    print(f"  Python {sys.version.split()[0]}: {', '.join(versions)}")
     return 0
 
 

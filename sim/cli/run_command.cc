@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/progress_line.h"
 #include "cli/run_summary.h"
+#include "cli/shard_option.h"
 #include "experiment/dry_run.h"
 #include "experiment/executor.h"
 #include "experiment/experiment.h"
@@ -68,8 +69,8 @@ int finish(const Arguments& arguments, const std::string& output, const experime
 
 int run(const Arguments& arguments) {
   const std::int64_t jobs = jobs_of(arguments);
-  const experiment::Experiment experiment =
-      experiment::load_experiment(arguments.positional[0], overrides_of(arguments));
+  experiment::Experiment experiment = experiment::load_experiment(arguments.positional[0], overrides_of(arguments));
+  if (const auto shard = shard_option(arguments)) experiment::take_shard(experiment, *shard);
   for (const std::string& warning : experiment.warnings) fmt::print(stderr, "warning: {}\n", warning);
   if (arguments.has("dry-run")) {
     experiment::DryRunOptions options;
@@ -84,7 +85,9 @@ int run(const Arguments& arguments) {
   experiment::RunEvaluator evaluator;
   evaluator.prepare(experiment);
   experiment::ExecutorOptions options;
-  options.output = arguments.text("output").value_or(fmt::format("results/{}.h5", experiment.name));
+  options.output = arguments.text("output").value_or(
+      experiment.shard ? shard_path(fmt::format("results/{}.h5", experiment.name), *experiment.shard)
+                       : fmt::format("results/{}.h5", experiment.name));
   if (const auto folder = std::filesystem::path(options.output).parent_path();
       !folder.empty() && !arguments.has("output")) {
     std::error_code ignored;  // the executor reports what cannot be written
@@ -103,22 +106,24 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command run_command() {
-  return {.name = "run",
-          .positional = "EXPERIMENT.yaml",
-          .min_positional = 1,
-          .max_positional = 1,
-          .summary = "an experiment: one run, or every combination of its `sweep:` axes",
-          .options = {{"output,o", "FILE.h5", "results (default: results/<name>.h5)"},
-                      {"jobs", "N", "worker threads, 1..4096 (default: all cores)"},
-                      {"set", "KEY=VALUE", "override a key, dotted: compression.block_size=64; repeatable"},
-                      {"seed", "N", "override the experiment's seed"},
-                      {"dry-run", "", "list the expanded runs with memory and time, compute nothing"},
-                      {"resume", "", "keep the finished runs of an interrupted call, compute the rest"},
-                      {"quiet", "", "no progress, no table"},
-                      {"json", "", "the summary as JSON on stdout"}},
-          .examples = {"kvtide run experiments/demo.yaml -o demo.h5 --jobs 2",
-                       "kvtide run experiments/demo.yaml --set compression.block_size=96 --dry-run"},
-          .run = &run};
+  return {
+      .name = "run",
+      .positional = "EXPERIMENT.yaml",
+      .min_positional = 1,
+      .max_positional = 1,
+      .summary = "an experiment: one run, or every combination of its `sweep:` axes",
+      .options = {{"output,o", "FILE.h5", "results (default: results/<name>.h5)"},
+                  {"jobs", "N", "worker threads, 1..4096 (default: all cores)"},
+                  {"set", "KEY=VALUE", "override a key, dotted: compression.block_size=64; repeatable"},
+                  {"seed", "N", "override the experiment's seed"},
+                  {"dry-run", "", "list the expanded runs with memory and time, compute nothing"},
+                  {"shard", "I/N", "only every N-th run from I on (I from 0); auto: of a Slurm array or indexed job"},
+                  {"resume", "", "keep the finished runs of an interrupted call, compute the rest"},
+                  {"quiet", "", "no progress, no table"},
+                  {"json", "", "the summary as JSON on stdout"}},
+      .examples = {"kvtide run experiments/demo.yaml -o demo.h5 --jobs 2",
+                   "kvtide run experiments/demo.yaml --set compression.block_size=96 --dry-run"},
+      .run = &run};
 }
 
 }  // namespace kvtide::cli

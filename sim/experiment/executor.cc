@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "base/error.h"
+#include "experiment/results_reader.h"
 #include "experiment/run_file.h"
 #include "experiment/runs_folder.h"
-#include "hdf5/hdf5_file.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -140,26 +140,22 @@ bool is_already_complete(const Experiment& experiment, const ExecutorOptions& op
   std::error_code ignored;
   if (!options.resume || !std::filesystem::is_regular_file(options.output, ignored)) return false;
   if (std::filesystem::is_directory(options.output + ".runs", ignored)) return false;
-  std::string found_key;
-  bool is_complete = false;
+  std::optional<ResultsReader> found;
   try {
-    const std::scoped_lock lock(hdf5::library_mutex());
-    const hdf5::InputFile file(options.output);
-    found_key = file.string_attribute("/", "experiment_key");
-    const std::vector<std::string> statuses = file.read_strings("/summary/status");
-    is_complete =
-        statuses.size() == experiment.runs.size() &&
-        std::ranges::all_of(statuses, [](const std::string& status) { return status == to_string(RunStatus::ok); });
+    found.emplace(options.output);
   } catch (const InputError&) {
     return false;  // not a results file, or damaged: written anew
   }
-  if (found_key != fmt::format("{:016x}", experiment.key)) {
+  const ResultsHead wanted = results_head(experiment);
+  if (found->head().experiment_key != wanted.experiment_key || found->head().shard != wanted.shard) {
     throw InputError(
         fmt::format("{}: holds the results of another configuration; give another --output, or leave --resume "
                     "out to replace it",
                     options.output));
   }
-  return is_complete;
+  return found->records().size() == experiment.runs.size() &&
+         std::ranges::all_of(found->texts("status"),
+                             [](const std::string& status) { return status == to_string(RunStatus::ok); });
 }
 
 }  // namespace

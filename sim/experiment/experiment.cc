@@ -130,8 +130,19 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
   }
   errors.throw_if_any();
   experiment.key = fnv1a64(keys);
+  experiment.num_runs = static_cast<std::int64_t>(experiment.runs.size());
   experiment.warnings.assign(warnings.begin(), warnings.end());
   return experiment;
+}
+
+void take_shard(Experiment& experiment, const Shard& shard) {
+  if (shard.count < 1 || static_cast<std::uint64_t>(shard.count) > kMaxRuns || shard.index < 0 ||
+      shard.index >= shard.count) {
+    throw InputError(
+        fmt::format("--shard: expected I/N with 0 <= I < N <= {}, got {}/{}", kMaxRuns, shard.index, shard.count));
+  }
+  std::erase_if(experiment.runs, [&shard](const Run& run) { return run.index % shard.count != shard.index; });
+  experiment.shard = shard;
 }
 
 Experiment load_experiment(const std::string& path, const Overrides& overrides) {

@@ -35,13 +35,25 @@ struct Run {
   std::uint64_t seed = 0;  ///< mix64(key); streams of this run: RandomStream(seed, "name")
 };
 
+/// A part of an experiment for one of several machines: the runs whose index leaves `index` when divided by `count`,
+/// so that neighbours, which cost about the same, go to different machines.
+///
+/// Example: shard 1 of 3 of seven runs: runs 1 and 4.
+struct Shard {
+  std::int64_t index = 0;  ///< 0..count - 1
+  std::int64_t count = 1;  ///< 1..kMaxRuns
+  bool operator==(const Shard&) const = default;
+};
+
 struct Experiment {
   std::string name;
   std::string path;                                       ///< as given, for messages
   std::string yaml;                                       ///< the file verbatim
   std::vector<std::pair<std::string, std::string>> sets;  ///< overrides applied on top of it
   std::vector<Axis> axes;
-  std::vector<Run> runs;
+  std::vector<Run> runs;              ///< all of them, or those of the shard
+  std::int64_t num_runs = 0;          ///< all of them
+  std::optional<Shard> shard;         ///< none: all runs are here
   std::vector<std::string> warnings;  ///< legal, and probably not meant
   std::uint64_t key = 0;              ///< hash of the runs' keys in order: what --resume compares
 };
@@ -57,6 +69,9 @@ struct Overrides {
 /// The same from text. @param base_folder  where relative paths start
 [[nodiscard]] Experiment parse_experiment(const std::string& yaml, const std::string& path,
                                           const std::string& base_folder, const Overrides& overrides = {});
+
+/// Leaves only the shard's runs. @throws InputError when the shard is out of range
+void take_shard(Experiment& experiment, const Shard& shard);
 
 /// "00012"; six digits never occur below kMaxRuns.
 [[nodiscard]] std::string run_name(std::int64_t index);

@@ -10,11 +10,11 @@
 #include <ctime>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "base/error.h"
 #include "experiment/columns.h"
+#include "experiment/result_arrays.h"
 #include "experiment/run_file.h"
 #include "hdf5/hdf5_file.h"
 
@@ -29,53 +29,41 @@ std::string without_nul(std::string text) {
   return text;
 }
 
-void write_run(OutputFile& file, const std::string& group, const Run& run, const RunResult& result) {
+std::string hexadecimal(std::uint64_t value) {
+  return fmt::format("{:016x}", value);
+}
+
+void write_run(OutputFile& file, const std::string& group, const RunRecord& record, const RunResult& result) {
   file.create_group(group);
-  file.attribute(group, "run_key", fmt::format("{:016x}", run.key));
-  file.attribute(group, "compression", compression_text(run.setting));
-  file.attribute(group, "grid_offset_setting", run.setting.compression.grid_offset);
+  file.attribute(group, "run_key", record.key);
+  file.attribute(group, "compression", record.compression);
+  file.attribute(group, "grid_offset_setting", record.grid_offset);
   file.attribute(group, "status", to_string(result.status));
-  for (const ResultDimension& dimension : result.dimensions) {
-    std::visit(
-        [&](const auto& values) {
-          file.dimension(fmt::format("{}/{}", group, dimension.path), values, {dimension.long_name, dimension.units});
-        },
-        dimension.values);
-  }
-  for (const ResultArray& array : result.arrays) {
-    std::vector<std::string> dimensions;
-    for (const std::string& dimension : array.dimensions) dimensions.push_back(fmt::format("{}/{}", group, dimension));
-    std::visit(
-        [&](const auto& values) {
-          file.write(fmt::format("{}/{}", group, array.path), std::span(values), dimensions,
-                     {array.long_name, array.units});
-        },
-        array.values);
-  }
+  write_arrays(file, group, result);
 }
 
 /// Values of every column, run by run.
 class Summary {
  public:
-  explicit Summary(const Experiment& experiment) : experiment_(experiment) {
+  Summary(const ResultsHead& head, const std::vector<RunRecord>& records) : head_(head), records_(records) {
     for (const Column& column : columns()) {
       if (column.type == ColumnType::number) {
-        numbers_[column.name].assign(experiment.runs.size(), std::numeric_limits<double>::quiet_NaN());
+        numbers_[column.name].assign(records.size(), std::numeric_limits<double>::quiet_NaN());
       } else {
-        texts_[column.name].assign(experiment.runs.size(), "");
+        texts_[column.name].assign(records.size(), "");
       }
     }
   }
 
-  void add(std::size_t row, const Run& run, const RunResult& result) {
+  void add(std::size_t row, const RunResult& result) {
     for (const auto& [name, value] : result.numbers) numbers_[name][row] = value;
     for (const auto& [name, value] : result.texts) texts_[name][row] = without_nul(value);
     texts_["status"][row] = to_string(result.status);
     texts_["status_reason"][row] = result.status_reason;
     texts_["warnings"][row] = fmt::format("{}", fmt::join(result.warnings, "; "));
     texts_["loss_model"][row] = result.loss_model;
-    texts_["run_seed"][row] = fmt::format("{:016x}", run.seed);
-    texts_["compression_setting"][row] = compression_text(run.setting);
+    texts_["run_seed"][row] = records_[row].seed;
+    texts_["compression_setting"][row] = records_[row].compression;
     if (!result.loss_model.empty()) {
       numbers_["loss_tokens"][row] = static_cast<double>(result.loss_tokens);
       loss_models_.insert(result.loss_model);
@@ -84,10 +72,10 @@ class Summary {
   }
 
   void write(OutputFile& file) const {
-    std::vector<std::int64_t> indices(experiment_.runs.size());
-    std::iota(indices.begin(), indices.end(), 0);
+    std::vector<std::int64_t> indices;
+    for (const RunRecord& record : records_) indices.push_back(record.index);
     file.dimension("/summary/run", indices, {"index of the run; its arrays are in /runs/<index, five digits>", "1"});
-    for (std::size_t axis = 0; axis < experiment_.axes.size(); ++axis) write_axis(file, axis);
+    for (std::size_t axis = 0; axis < head_.axes.size(); ++axis) write_axis(file, axis);
     for (const Column& column : columns()) {
       const std::string path = fmt::format("/summary/{}", column.name);
       const Description description{column.definition, column.units};
@@ -104,17 +92,14 @@ class Summary {
 
  private:
   void write_axis(OutputFile& file, std::size_t axis_index) const {
-    const Axis& axis = experiment_.axes[axis_index];
-    const std::string path = fmt::format("/summary/{}", axis.column);
-    const Description description{fmt::format("swept key {}", axis.column), "1"};
-    const auto label_of = [&](const Run& run) -> const std::string& {
-      return axis.labels[static_cast<std::size_t>(run.axis_values[axis_index])];
-    };
+    const auto& [column, type] = head_.axes[axis_index];
+    const std::string path = fmt::format("/summary/{}", column);
+    const Description description{fmt::format("swept key {}", column), "1"};
     std::vector<std::int64_t> integers;
     std::vector<double> numbers;
     std::vector<std::string> texts;
-    for (const Run& run : experiment_.runs) {
-      const std::string& label = label_of(run);
+    for (const RunRecord& record : records_) {
+      const std::string& label = record.labels[axis_index];
       std::int64_t integer = 0;
       double number = 0;
       std::from_chars(label.data(), label.data() + label.size(), integer);
@@ -123,7 +108,7 @@ class Summary {
       numbers.push_back(number);
       texts.push_back(without_nul(label));
     }
-    switch (axis.type) {
+    switch (type) {
       case AxisType::integer:
         return file.write(path, std::span<const std::int64_t>(integers), {"/summary/run"}, description);
       case AxisType::number:
@@ -133,15 +118,16 @@ class Summary {
     }
   }
 
-  const Experiment& experiment_;
+  const ResultsHead& head_;
+  const std::vector<RunRecord>& records_;
   std::map<std::string, std::vector<double>> numbers_;
   std::map<std::string, std::vector<std::string>> texts_;
   std::set<std::string> loss_models_;
   std::set<std::int64_t> loss_tokens_;
 };
 
-void write_root(OutputFile& file, const Experiment& experiment, const Provenance& provenance, const Summary& summary) {
-  file.attribute("/", "title", without_nul(experiment.name));
+void write_root(OutputFile& file, const ResultsHead& head, const Provenance& provenance, const Summary& summary) {
+  file.attribute("/", "title", head.title);
   file.attribute("/", "Conventions", std::string("CF-1.10"));
   file.attribute("/", "schema_version", kSchemaVersion);
   file.attribute("/", "kvtide_version", provenance.kvtide_version);
@@ -149,12 +135,15 @@ void write_root(OutputFile& file, const Experiment& experiment, const Provenance
   file.attribute("/", "source", fmt::format("kvtide {}", provenance.kvtide_version));
   file.attribute("/", "history", std::string("kvtide run"));
   file.attribute("/", "created", provenance.created);
-  file.attribute("/", "experiment_yaml", without_nul(experiment.yaml));
-  std::vector<std::string> sets;
-  for (const auto& [key, value] : experiment.sets) sets.push_back(fmt::format("{}={}", key, value));
-  file.attribute("/", "experiment_overrides", without_nul(fmt::format("{}", fmt::join(sets, "\n"))));
-  file.attribute("/", "experiment_key", fmt::format("{:016x}", experiment.key));
-  file.attribute("/", "warnings", without_nul(fmt::format("{}", fmt::join(experiment.warnings, "\n"))));
+  file.attribute("/", "experiment_yaml", head.experiment_yaml);
+  file.attribute("/", "experiment_overrides", head.experiment_overrides);
+  file.attribute("/", "experiment_key", head.experiment_key);
+  file.attribute("/", "num_runs", head.num_runs);
+  std::vector<std::string> keys;
+  for (const auto& [column, type] : head.axes) keys.push_back(column);
+  file.attribute("/", "swept_keys", fmt::format("{}", fmt::join(keys, "\n")));
+  if (head.shard) file.attribute("/", "shard", fmt::format("{}/{}", head.shard->index, head.shard->count));
+  file.attribute("/", "warnings", head.warnings);
   file.attribute("/", "loss_model", summary.loss_model());
   const std::vector<std::int64_t> tokens = summary.loss_tokens();
   if (tokens.size() > 1) {
@@ -188,22 +177,61 @@ std::string creation_time() {
                      utc.tm_hour, utc.tm_min, utc.tm_sec);
 }
 
-void write_results(const std::string& path, const Experiment& experiment, const std::string& runs_folder,
-                   const Provenance& provenance) {
+ResultsHead results_head(const Experiment& experiment) {
+  ResultsHead head;
+  head.title = without_nul(experiment.name);
+  head.experiment_yaml = without_nul(experiment.yaml);
+  std::vector<std::string> sets;
+  for (const auto& [key, value] : experiment.sets) sets.push_back(fmt::format("{}={}", key, value));
+  head.experiment_overrides = without_nul(fmt::format("{}", fmt::join(sets, "\n")));
+  head.experiment_key = hexadecimal(experiment.key);
+  head.warnings = without_nul(fmt::format("{}", fmt::join(experiment.warnings, "\n")));
+  head.num_runs = experiment.num_runs;
+  for (const Axis& axis : experiment.axes) head.axes.emplace_back(axis.column, axis.type);
+  head.shard = experiment.shard;
+  return head;
+}
+
+RunRecord run_record(const Experiment& experiment, const Run& run) {
+  RunRecord record{.index = run.index,
+                   .key = hexadecimal(run.key),
+                   .seed = hexadecimal(run.seed),
+                   .compression = compression_text(run.setting),
+                   .grid_offset = run.setting.compression.grid_offset,
+                   .labels = {}};
+  for (std::size_t axis = 0; axis < experiment.axes.size(); ++axis) {
+    record.labels.push_back(experiment.axes[axis].labels[static_cast<std::size_t>(run.axis_values[axis])]);
+  }
+  return record;
+}
+
+void write_results(const std::string& path, const ResultsHead& head, const std::vector<RunRecord>& records,
+                   const std::function<RunResult(std::size_t row)>& result_of, const Provenance& provenance) {
   const std::scoped_lock lock(hdf5::library_mutex());
   OutputFile file(path);
-  Summary summary(experiment);
-  for (std::size_t row = 0; row < experiment.runs.size(); ++row) {
-    const Run& run = experiment.runs[row];
-    const std::string run_path = run_file_path(runs_folder, run.index);
-    const std::optional<RunResult> result = read_run_file(run_path, run.key);
-    if (!result) throw InputError(fmt::format("{}: no complete result of this run; use --resume", run_path));
-    summary.add(row, run, *result);
-    write_run(file, fmt::format("/runs/{}", run_name(run.index)), run, *result);
+  Summary summary(head, records);
+  for (std::size_t row = 0; row < records.size(); ++row) {
+    const RunResult result = result_of(row);
+    summary.add(row, result);
+    write_run(file, fmt::format("/runs/{}", run_name(records[row].index)), records[row], result);
   }
   summary.write(file);
-  write_root(file, experiment, provenance, summary);
+  write_root(file, head, provenance, summary);
   file.commit();
+}
+
+void write_results(const std::string& path, const Experiment& experiment, const std::string& runs_folder,
+                   const Provenance& provenance) {
+  std::vector<RunRecord> records;
+  for (const Run& run : experiment.runs) records.push_back(run_record(experiment, run));
+  const auto result_of = [&](std::size_t row) {
+    const Run& run = experiment.runs[row];
+    const std::string run_path = run_file_path(runs_folder, run.index);
+    std::optional<RunResult> result = read_run_file(run_path, run.key);
+    if (!result) throw InputError(fmt::format("{}: no complete result of this run; use --resume", run_path));
+    return std::move(*result);
+  };
+  write_results(path, results_head(experiment), records, result_of, provenance);
 }
 
 }  // namespace kvtide::experiment

@@ -3,9 +3,14 @@
 // at a time, so that memory does not grow with the arrays of a long sweep beyond the file itself.
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "experiment/experiment.h"
+#include "experiment/result.h"
 
 namespace kvtide::experiment {
 
@@ -22,8 +27,38 @@ struct Provenance {
 /// of seconds
 [[nodiscard]] std::string creation_time();
 
-/// @param runs_folder  holds a complete run file for every run. @throws EnvironmentError, InputError naming a missing
-/// run
+/// What the root of the file says: of the whole experiment, in every shard of it.
+struct ResultsHead {
+  std::string title;
+  std::string experiment_yaml;                         ///< verbatim
+  std::string experiment_overrides;                    ///< key=value, one a line
+  std::string experiment_key;                          ///< 16 hexadecimal digits
+  std::string warnings;                                ///< one a line
+  std::int64_t num_runs = 0;                           ///< of the experiment
+  std::vector<std::pair<std::string, AxisType>> axes;  ///< swept keys, slowest first
+  std::optional<Shard> shard;                          ///< none: all runs are here
+  bool operator==(const ResultsHead&) const = default;
+};
+[[nodiscard]] ResultsHead results_head(const Experiment& experiment);
+
+/// What the file says of a run beside its result.
+struct RunRecord {
+  std::int64_t index = 0;
+  std::string key, seed;            ///< 16 hexadecimal digits each
+  std::string compression;          ///< the resolved setting as one line of YAML
+  std::int64_t grid_offset = 0;     ///< tokens
+  std::vector<std::string> labels;  ///< [axis]
+};
+[[nodiscard]] RunRecord run_record(const Experiment& experiment, const Run& run);
+
+/// @param records    in the order of the file
+/// @param result_of  the result of records[row], asked once each, in order
+/// @throws EnvironmentError
+void write_results(const std::string& path, const ResultsHead& head, const std::vector<RunRecord>& records,
+                   const std::function<RunResult(std::size_t row)>& result_of, const Provenance& provenance);
+
+/// The same from run files. @param runs_folder  holds a complete run file for every run of the experiment
+/// @throws EnvironmentError, InputError naming a missing run
 void write_results(const std::string& path, const Experiment& experiment, const std::string& runs_folder,
                    const Provenance& provenance);
 

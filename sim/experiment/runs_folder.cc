@@ -62,7 +62,9 @@ void write_key(const std::string& path, const std::string& text) {
 
 RunsFolder::RunsFolder(const std::string& output, const Experiment& experiment, bool resume) : path_(output + ".runs") {
   const std::string key_path = fmt::format("{}/{}", path_, kKeyFile);
-  const std::string key = fmt::format("{:016x} {} runs\n", experiment.key, experiment.runs.size());
+  const std::string key = fmt::format(
+      "{:016x} {} runs{}\n", experiment.key, experiment.runs.size(),
+      experiment.shard ? fmt::format(" shard {}/{}", experiment.shard->index, experiment.shard->count) : "");
   std::error_code failure;
   const bool existed = fs::is_directory(path_, failure);
   fs::create_directories(path_, failure);

@@ -1,0 +1,48 @@
+#pragma once
+// A results file read back, run by run: what merge, export and resume need.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiment/result_writer.h"
+#include "hdf5/hdf5_file.h"
+
+namespace kvtide::experiment {
+
+/// Holds hdf5::library_mutex() only inside its calls. A damaged file can crash the HDF5 library itself, so the file is
+/// tried in a child process first.
+class ResultsReader {
+ public:
+  /// @throws InputError naming the file: not there, damaged, not a results file, another schema version
+  explicit ResultsReader(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const { return file_.path(); }
+  [[nodiscard]] const ResultsHead& head() const { return head_; }
+  [[nodiscard]] const Provenance& provenance() const { return provenance_; }
+  /// In the order of the file, by index.
+  [[nodiscard]] const std::vector<RunRecord>& records() const { return records_; }
+  /// @throws InputError when the run's group is damaged
+  [[nodiscard]] RunResult result(std::size_t row) const;
+
+  /// Names of the summary's columns: the swept keys, then those of columns(), then any others.
+  [[nodiscard]] const std::vector<std::string>& column_names() const { return column_names_; }
+  [[nodiscard]] bool is_text(const std::string& column) const { return texts_.contains(column); }
+  /// [row], NaN where there is none. @param column  one of column_names(), not a text
+  [[nodiscard]] const std::vector<double>& numbers(const std::string& column) const { return numbers_.at(column); }
+  [[nodiscard]] const std::vector<std::string>& texts(const std::string& column) const { return texts_.at(column); }
+
+ private:
+  void read();
+
+  hdf5::InputFile file_;
+  ResultsHead head_;
+  Provenance provenance_;
+  std::vector<RunRecord> records_;
+  std::vector<std::string> column_names_;
+  std::map<std::string, std::vector<double>> numbers_;
+  std::map<std::string, std::vector<std::string>> texts_;
+};
+
+}  // namespace kvtide::experiment
