@@ -50,6 +50,60 @@ void finish_run(Run& run, NameResolver& resolver, const config::Value& root) {
   }
 }
 
+/// Puts combination `index` of the sweep into the document. @return [axis] index of its value
+/// @throws InputError when a key lies below something that is no mapping
+std::vector<std::int64_t> put_combination(Document& document, const Sweep& sweep, std::uint64_t index) {
+  std::vector<std::size_t> points(sweep.groups.size());
+  for (std::size_t i = points.size(); i-- > 0;) {
+    const std::size_t length = std::max<std::size_t>(sweep.groups[i].num_points, 1);
+    points[i] = index % length;
+    index /= length;
+  }
+  std::vector<std::int64_t> values;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    for (const SweepAxis& axis : sweep.groups[i].axes) {
+      values.push_back(static_cast<std::int64_t>(points[i]));
+      if (axis.values.empty()) continue;
+      const SweepValue& value = axis.values[points[i]];
+      if (value.node) {
+        document.set(axis.axis.column, *value.node);
+      } else {
+        document.set(axis.axis.column, value.yaml);
+      }
+    }
+  }
+  return values;
+}
+
+/// Whether all conditions of the sweep hold; what is wrong with one is recorded at its place in `file`.
+bool is_wanted(const Document& run, const Sweep& sweep, const std::vector<Axis>& axes,
+               const std::vector<std::int64_t>& axis_values, const Document& file) {
+  if (sweep.conditions.empty() || !file.errors().empty()) return true;
+  const Document copy = run.clone();  // looking at a key marks it as known
+  const auto value_of = [&](const std::string& key) -> std::optional<std::string> {
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      if (axes[i].column == key) return axes[i].labels[static_cast<std::size_t>(axis_values[i])];
+    }
+    config::Value value = copy.root();
+    for (std::size_t begin = 0; begin <= key.size();) {
+      const std::size_t end = std::min(key.find('.', begin), key.size());
+      if (!value.is_map()) return std::nullopt;
+      value = value.at(key.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return value.exists() ? std::optional(value.text()) : std::nullopt;
+  };
+  for (const auto& [condition, place] : sweep.conditions) {
+    try {
+      if (!holds(condition, value_of)) return false;
+    } catch (const InputError& error) {
+      place.error(error.what());
+      return true;
+    }
+  }
+  return true;
+}
+
 void warn(const Run& run, std::set<std::string>& warnings) {
   const Setting& setting = run.setting;
   if (setting.compression.block_size > setting.context_tokens) {
@@ -82,12 +136,14 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
   }
   experiment.name = document.root().string("name");
   if (experiment.name.size() > 200) document.root().at("name").error("expected at most 200 characters");
-  const std::vector<SweepAxis> axes = read_sweep(document.root().at("sweep"), overrides);
-  for (const SweepAxis& axis : axes) experiment.axes.push_back(axis.axis);
+  const Sweep sweep = read_sweep(document.root().at("sweep"), overrides);
+  for (const SweepGroup& group : sweep.groups) {
+    for (const SweepAxis& axis : group.axes) experiment.axes.push_back(axis.axis);
+  }
 
   ErrorList errors;
   errors.add(document.errors());
-  const std::uint64_t total = document.errors().empty() ? num_runs(axes) : 1;
+  const std::uint64_t total = document.errors().empty() ? sweep.num_combinations() : 1;
   NameResolver resolver(base_folder);
   // Copied once per run: without the sweep, whose lists may be longer than everything else.
   Document without_sweep = document.clone();
@@ -97,23 +153,14 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
   for (std::uint64_t index = 0; index < total && !errors.is_long(); ++index) {
     Document copy = without_sweep.clone();
     Run run;
-    run.index = static_cast<std::int64_t>(index);
-    run.axis_values.resize(axes.size());
-    std::uint64_t rest = index;
-    for (std::size_t i = axes.size(); i-- > 0;) {
-      const std::size_t length = std::max<std::size_t>(axes[i].values.size(), 1);
-      run.axis_values[i] = static_cast<std::int64_t>(rest % length);
-      rest /= length;
-    }
+    run.index = static_cast<std::int64_t>(experiment.runs.size());
     try {
-      for (std::size_t i = 0; i < axes.size(); ++i) {
-        if (!axes[i].values.empty())
-          copy.set(axes[i].axis.column, axes[i].values[static_cast<std::size_t>(run.axis_values[i])]);
-      }
+      run.axis_values = put_combination(copy, sweep, index);
     } catch (const InputError& error) {
       errors.add({fmt::format("{}: sweep: {}", path, error.what())});
       break;
     }
+    if (!is_wanted(copy, sweep, experiment.axes, run.axis_values, document)) continue;
     const config::Value root = copy.root();
     (void)root.at("name");
     root.at("sweep").accept_all();
@@ -128,7 +175,11 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
     keys += fmt::format("{:016x}", run.key);
     experiment.runs.push_back(std::move(run));
   }
+  errors.add(document.errors());
   errors.throw_if_any();
+  if (experiment.runs.empty()) {
+    throw InputError(fmt::format("{}: sweep.when: no combination meets all conditions", path));
+  }
   experiment.key = fnv1a64(keys);
   experiment.num_runs = static_cast<std::int64_t>(experiment.runs.size());
   experiment.warnings.assign(warnings.begin(), warnings.end());

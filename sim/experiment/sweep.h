@@ -1,24 +1,57 @@
 #pragma once
-// The `sweep:` mapping of an experiment file: which keys take which values.
+// The `sweep:` mapping of an experiment file: which keys take which values together.
+//
+//   sweep:
+//     compression.block_size: [64, 128]                    # an axis; axes are combined with each other
+//     batch: {range: {from: 1, to: 64, count: 4, scale: log}}   # 1, 4, 16, 64
+//     zip: {context_tokens: [8192, 32768], seed: [1, 2]}   # axes that move together
+//     list: [{gpu: l4, model: m}, {gpu: h100-sxm, model: n}]    # the same, point by point
+//     sample: {count: 50, method: latin_hypercube, axes: {compression.block_size: {from: 16, to: 512, scale: log}}}
+//     when: ["compression.block_size <= context_tokens"]   # combinations that are run; numbered after the choice
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/yaml_value.h"
 #include "experiment/experiment.h"
+#include "experiment/sweep_condition.h"
 
 namespace kvtide::experiment {
 
-struct SweepAxis {
-  Axis axis;
-  std::vector<config::Value> values;  ///< [value] the node to put at the dotted key
+/// A value of an axis: a node of the file, or text made from a range or a sample.
+struct SweepValue {
+  std::optional<config::Value> node;
+  std::string yaml;  ///< where there is no node
 };
 
-/// Axes in file order, without those that `overrides` pins. Errors are recorded in the document: empty or repeated
-/// values, keys that cannot be swept, one key inside another, too many runs.
-[[nodiscard]] std::vector<SweepAxis> read_sweep(const config::Value& sweep, const Overrides& overrides);
+struct SweepAxis {
+  Axis axis;
+  std::vector<SweepValue> values;  ///< [point of its group] what to put at the dotted key
+};
 
-/// Product of the axes' lengths, saturating at 2^64 - 1; 1 without axes.
-[[nodiscard]] std::uint64_t num_runs(const std::vector<SweepAxis>& axes);
+/// Axes that move together: point i gives each its i-th value.
+struct SweepGroup {
+  std::vector<SweepAxis> axes;
+  std::size_t num_points = 0;
+};
+
+struct Sweep {
+  std::vector<SweepGroup> groups;                               ///< combined with each other, the last one fastest
+  std::vector<std::pair<Condition, config::Value>> conditions;  ///< with the place for messages
+
+  /// Product of the groups' points, saturating at 2^64 - 1; 1 without groups. Conditions are not looked at.
+  [[nodiscard]] std::uint64_t num_combinations() const;
+};
+
+/// Groups in file order; an axis that `overrides` pins is left out. Errors are recorded in the document: empty or
+/// repeated values, lengths that differ, keys that cannot be swept, one key inside another, too many combinations.
+[[nodiscard]] Sweep read_sweep(const config::Value& sweep, const Overrides& overrides);
+
+/// The values of `{from, to, step}` or `{from, to, count, scale: linear|log, integer}` as text; both ends included.
+/// Errors are recorded at the range.
+///
+/// Example: {from: 16, to: 128, count: 4, scale: log} -> 16, 32, 64, 128.
+[[nodiscard]] std::vector<std::string> range_values(const config::Value& range);
 
 }  // namespace kvtide::experiment
