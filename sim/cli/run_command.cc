@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <thread>
 
 #include "base/error.h"
@@ -16,6 +17,7 @@
 #include "experiment/dry_run.h"
 #include "experiment/executor.h"
 #include "experiment/experiment.h"
+#include "experiment/mpi_ranks.h"
 #include "experiment/run_evaluator.h"
 
 #ifndef KVTIDE_COMMIT
@@ -67,8 +69,25 @@ int finish(const Arguments& arguments, const std::string& output, const experime
   return outcome.failed > 0 ? kSomeRunsFailed : kDone;
 }
 
+/// What a rank other than 0 does: it prints nothing, rank 0 meets the same errors and does.
+int serve(experiment::MpiRanks& ranks, const Arguments& arguments) {
+  std::signal(SIGINT, SIG_IGN);  // rank 0 says when to stop
+  try {
+    const experiment::Experiment experiment =
+        experiment::load_experiment(arguments.positional[0], overrides_of(arguments));
+    experiment::RunEvaluator evaluator;
+    evaluator.prepare(experiment);
+    ranks.serve(experiment, [&evaluator](const experiment::Run& one) { return evaluator.evaluate(one); });
+  } catch (const Error&) {
+    return kDone;
+  }
+  return kDone;
+}
+
 int run(const Arguments& arguments) {
-  const std::int64_t jobs = jobs_of(arguments);
+  const std::unique_ptr<experiment::MpiRanks> ranks = experiment::MpiRanks::join();
+  if (ranks && ranks->rank() != 0) return arguments.has("dry-run") ? kDone : serve(*ranks, arguments);
+  const std::int64_t jobs = ranks ? ranks->count() - 1 : jobs_of(arguments);
   experiment::Experiment experiment = experiment::load_experiment(arguments.positional[0], overrides_of(arguments));
   if (const auto shard = shard_option(arguments)) experiment::take_shard(experiment, *shard);
   for (const std::string& warning : experiment.warnings) fmt::print(stderr, "warning: {}\n", warning);
@@ -99,7 +118,8 @@ int run(const Arguments& arguments) {
   options.on_progress = [&progress](const experiment::Progress& state) { progress.show(state); };
   options.provenance = {KVTIDE_VERSION, KVTIDE_COMMIT, experiment::creation_time()};
   const experiment::Outcome outcome = experiment::execute(
-      experiment, [&evaluator](const experiment::Run& one) { return evaluator.evaluate(one); }, options);
+      experiment, [&](const experiment::Run& one) { return ranks ? ranks->hand_out(one) : evaluator.evaluate(one); },
+      options);
   return finish(arguments, options.output, outcome);
 }
 

@@ -5,6 +5,7 @@
 #include <Eigen/Core>
 #include <boost/version.hpp>
 
+#include "experiment/mpi_ranks.h"
 #include "hdf5/library_version.h"
 
 #ifndef KVTIDE_COMMIT
@@ -14,10 +15,11 @@
 namespace kvtide::cli {
 
 std::string version_text() {
-  return fmt::format("kvtide {} (commit {})\n  compiler {}\n  HDF5 {}, Eigen {}.{}.{}, Boost {}.{}.{}, fmt {}.{}.{}\n",
-                     KVTIDE_VERSION, KVTIDE_COMMIT, __VERSION__, hdf5::library_version(), EIGEN_WORLD_VERSION,
-                     EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION, BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000,
-                     BOOST_VERSION % 100, FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100);
+  return fmt::format(
+      "kvtide {} (commit {})\n  compiler {}\n  HDF5 {}, Eigen {}.{}.{}, Boost {}.{}.{}, fmt {}.{}.{}, MPI {}\n",
+      KVTIDE_VERSION, KVTIDE_COMMIT, __VERSION__, hdf5::library_version(), EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION,
+      EIGEN_MINOR_VERSION, BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100, FMT_VERSION / 10000,
+      FMT_VERSION / 100 % 100, FMT_VERSION % 100, experiment::is_built_with_mpi() ? "yes" : "no");
 }
 
 }  // namespace kvtide::cli

@@ -85,25 +85,6 @@ class WorkQueue {
   std::deque<Finished> finished_;
 };
 
-RunResult evaluate_safely(const Evaluate& evaluate, const Run& run) {
-  try {
-    RunResult result = evaluate(run);
-    if (result.status == RunStatus::ok) {
-      if (const std::vector<std::string> found = defects(result); !found.empty()) {
-        return RunResult::failure(fmt::format("internal: malformed result: {}", found.front()));
-      }
-      return result;
-    }
-    return RunResult::failure(result.status_reason);
-  } catch (const Infeasible& infeasible) {
-    return RunResult::failure(infeasible.reason);
-  } catch (const std::bad_alloc&) {
-    return RunResult::failure("not enough memory");
-  } catch (const std::exception& exception) {
-    return RunResult::failure(exception.what());
-  }
-}
-
 /// Closes the queue and joins, whichever way the writer leaves.
 class Workers {
  public:
@@ -159,6 +140,25 @@ bool is_already_complete(const Experiment& experiment, const ExecutorOptions& op
 }
 
 }  // namespace
+
+RunResult evaluate_safely(const Evaluate& evaluate, const Run& run) {
+  try {
+    RunResult result = evaluate(run);
+    if (result.status == RunStatus::ok) {
+      if (const std::vector<std::string> found = defects(result); !found.empty()) {
+        return RunResult::failure(fmt::format("internal: malformed result: {}", found.front()));
+      }
+      return result;
+    }
+    return RunResult::failure(result.status_reason);
+  } catch (const Infeasible& infeasible) {
+    return RunResult::failure(infeasible.reason);
+  } catch (const std::bad_alloc&) {
+    return RunResult::failure("not enough memory");
+  } catch (const std::exception& exception) {
+    return RunResult::failure(exception.what());
+  }
+}
 
 Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const ExecutorOptions& options) {
   Outcome outcome;

@@ -51,6 +51,9 @@ struct Outcome {
   std::vector<std::string> failures;  ///< "00003: reason", in run order
 };
 
+/// The run's result; whatever it throws, or a malformed result, becomes a failed row.
+[[nodiscard]] RunResult evaluate_safely(const Evaluate& evaluate, const Run& run);
+
 /// Runs everything and writes the final file, unless interrupted (then the finished runs stay in NAME.runs/).
 /// @throws EnvironmentError  unwritable output, full disk: before any run where that can be known
 /// @throws InputError        --resume with another configuration's NAME or NAME.runs/
