@@ -64,5 +64,6 @@ int run_command_line(const std::vector<std::string>& arguments);
 [[nodiscard]] Command merge_command();
 [[nodiscard]] Command export_command();
 [[nodiscard]] Command doctor_command();
+[[nodiscard]] Command completion_command();
 
 }  // namespace kvtide::cli
