@@ -191,8 +191,12 @@ PeriodVerdict find_period(const PeriodQuestion& question) {
   evidence.squared = squared_jumps(*evidence.profiles);
   PeriodVerdict verdict;
   verdict.edges = static_cast<std::int64_t>(evidence.jumps.size());
-  if (exact_rule(evidence, question, verdict) || edge_rule(evidence, question, verdict) ||
-      level_rule(evidence, question, verdict) || short_rule(evidence, question, verdict)) {
+  // Without a replay's jumps a level that repeats goes first: both edges of a dip are jumps, and a grid that holds both is finer than
+  // the period (dips 20 wide every 96: grid 4).
+  const bool is_outside = question.head_mass_loss == nullptr;
+  if (exact_rule(evidence, question, verdict) || (is_outside && level_rule(evidence, question, verdict)) ||
+      edge_rule(evidence, question, verdict) || (!is_outside && level_rule(evidence, question, verdict)) ||
+      short_rule(evidence, question, verdict)) {
     return verdict;
   }
   verdict.certainty = verdict.edges > 0 && verdict.edges < kMinEdges

@@ -2,7 +2,7 @@
 // Has a loss profile a period, which, and how surely? The period is always found from the profile; a known block_size
 // is only compared with what was found.
 //
-// A block grid shows itself in different ways, so there are different rules, asked in this order:
+// A block grid shows itself in different ways, so there are different rules, asked in this order (outside scans: level first):
 //   grid_locked  a noise-free replay whose evicted runs all begin and end on one grid (jump_grid); or, for an outside scan
 //                that looks like a mask with noise, edge index >= 0.25 with Rayleigh p <= 0.001 after the search, a fifth
 //                of the squared jumps within one position of the grid, 6 cycles or more
