@@ -1,0 +1,81 @@
+#pragma once
+// What somebody's own scan of a live system says: a period and how surely, where it fails, what that costs.
+//
+// Certainty, in falling order (p is that of the whole search, scan_period.h):
+//   level      six cycles or more, p <= 0.005, phase index >= 0.05 and five times that of neighbouring periods; or, in scans of more
+//              than 512 evenly spaced places, what find_period() calls level or grid_locked
+//   likely     p <= 0.01 otherwise: two to five cycles never prove anything
+//   suspected  0.01 < p <= 0.05: not enough data; says how many more points, at which step, would decide
+//   none       else
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "loss/danger_zone.h"
+#include "loss/outside_scan.h"
+#include "loss/scan_period.h"
+
+namespace kvtide::loss {
+
+enum class ScanVerdict : std::uint8_t { none, suspected, likely, level };
+[[nodiscard]] std::string_view to_string(ScanVerdict verdict);
+
+struct PeriodFinding {
+  ScanVerdict verdict = ScanVerdict::none;
+  ScanPeriod search;  ///< `period` is what was found where verdict is likely or level
+  double ratio = 0;   ///< phase share over its median at neighbouring periods
+  std::int64_t further_points =
+      0;                    ///< that would reach six cycles (no candidate: that a first look needs); 0: none needed
+  double further_step = 0;  ///< at this distance
+  std::vector<std::int64_t>
+      block_sizes;        ///< tokens: the period and its halves down to 16; empty without a period in tokens
+  std::string certainty;  ///< one line for people
+  [[nodiscard]] bool is_found() const { return verdict == ScanVerdict::likely || verdict == ScanVerdict::level; }
+};
+
+/// @param known_period  > 0: only this one is asked for
+[[nodiscard]] PeriodFinding find_scan_period(const ScanSeries& series, std::string_view unit, std::uint64_t seed,
+                                             double known_period = 0);
+
+struct ScanCost {
+  double mean_success = 0;
+  double worst_success = 0;
+  double mean_loss = 0;
+  double worst_loss = 0;
+  double worst_at = 0;               ///< place
+  double cvar05 = 0;                 ///< mean loss of the worst 5 % of places
+  double failing_share = 0;          ///< of places
+  double stability = 0;              ///< position-stability index
+  double worst_phase_over_mean = 0;  ///< of losses; NaN without a period or loss
+  std::int64_t flips = 0;            ///< neighbouring places of which one fails and the other does not
+};
+
+struct ControlCheck {
+  std::int64_t places = 0;  ///< with a control
+  double mean_success = 0;
+  bool is_valid = true;  ///< at most kControlAtChance, or nothing to check
+};
+/// With the fact removed a brittle probe succeeds at most this often.
+inline constexpr double kControlAtChance = 0.2;
+
+struct ScanDiagnosis {
+  PeriodFinding period;
+  DangerZone danger;  ///< of the period found; `period` 0 without one
+  std::vector<FailingRun> failing;
+  ScanCost cost;
+  ControlCheck control;
+  PeriodFinding latency;                     ///< of latency_ms; verdict none without the column
+  double latency_typical_ms = kNotMeasured;  ///< median
+  double latency_worst_ms = kNotMeasured;
+};
+
+struct DiagnosisSettings {
+  double known_block_size = 0;  ///< tokens (characters on an axis of characters); 0: searched for
+  std::uint64_t seed = 1;
+};
+
+[[nodiscard]] ScanDiagnosis diagnose(const OutsideScan& scan, const DiagnosisSettings& settings = {});
+
+}  // namespace kvtide::loss

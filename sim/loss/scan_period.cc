@@ -1,0 +1,459 @@
+#include "loss/scan_period.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/random.h"
+#include "loss/fold_index.h"
+
+namespace kvtide::loss {
+namespace {
+
+constexpr std::int64_t kSurrogates = 999;
+constexpr double kPointsPerCycle = 4;
+/// Candidates of the family of every period; more are thinned evenly.
+constexpr std::size_t kMaxCandidates = 300;
+constexpr std::size_t kScales = 2;
+constexpr std::size_t kStatistics = 2;
+
+struct Pair {
+  std::uint32_t from;
+  std::uint32_t to;
+};
+
+/// What one candidate period needs of the positions.
+struct Candidate {
+  double period = 0;
+  std::vector<std::uint8_t> bin;  ///< [point]
+  std::array<double, kTestBins> count{};
+  std::vector<Pair> pairs;  ///< points one period apart, to half a step
+};
+
+struct Figures {
+  double share = 0;
+  double agreement = 0;
+};
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Candidate candidate_at(double period, const ScanSeries& series, double step) {
+  Candidate result;
+  result.period = period;
+  for (const double at : series.at) {
+    const double turns = (at - series.at.front()) / period;
+    const auto bin =
+        std::min<std::size_t>(kTestBins - 1, static_cast<std::size_t>((turns - std::floor(turns) + 1e-12) * kTestBins));
+    result.bin.push_back(static_cast<std::uint8_t>(bin));
+    result.count[bin] += 1;
+  }
+  // Points exactly half a step off count only where there are no nearer ones.
+  for (const double reach : {0.499 * step, 0.501 * step}) {
+    std::size_t low = 0;
+    for (std::size_t i = 0; i < series.at.size(); ++i) {
+      const double target = series.at[i] + period;
+      while (low < series.at.size() && series.at[low] < target - reach) ++low;
+      for (std::size_t j = low; j < series.at.size() && series.at[j] <= target + reach; ++j) {
+        result.pairs.push_back({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j)});
+      }
+    }
+    if (!result.pairs.empty()) break;
+  }
+  return result;
+}
+
+/// @param values  centred
+Figures figures_of(const Candidate& candidate, const std::vector<double>& values, double squares) {
+  std::array<double, kTestBins> sum{};
+  for (std::size_t i = 0; i < values.size(); ++i) sum[candidate.bin[i]] += values[i];
+  Figures result;
+  for (std::size_t bin = 0; bin < sum.size(); ++bin) {
+    if (candidate.count[bin] > 0) result.share += sum[bin] * sum[bin] / candidate.count[bin];
+  }
+  result.share /= squares;
+  double product = 0;
+  double both = 0;
+  for (const Pair& pair : candidate.pairs) {
+    product += values[pair.from] * values[pair.to];
+    both += values[pair.from] * values[pair.from] + values[pair.to] * values[pair.to];
+  }
+  result.agreement = both > 1e-9 * squares ? 2 * product / both : 0;
+  return result;
+}
+
+/// Takes a straight line over the positions away. @return sum of squares left
+double remove_line(const std::vector<double>& at, std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  double mean_at = 0;
+  double mean = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    mean_at += at[i] / n;
+    mean += values[i] / n;
+  }
+  double slope = 0;
+  double spread = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    slope += (at[i] - mean_at) * (values[i] - mean);
+    spread += (at[i] - mean_at) * (at[i] - mean_at);
+  }
+  slope = spread > 0 ? slope / spread : 0;
+  double squares = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] -= mean + slope * (at[i] - mean_at);
+    squares += values[i] * values[i];
+  }
+  return squares;
+}
+
+/// asinh of the distance from the median in units of two robust standard deviations, of at least 2 % of the range.
+std::vector<double> compressed_scale(const std::vector<double>& values) {
+  const double middle = median_of(values);
+  std::vector<double> distance;
+  for (const double value : values) distance.push_back(std::abs(value - middle));
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  constexpr double kNormal = 1.4826;  // median absolute deviation -> standard deviation of a normal law
+  const double sigma = std::max(kNormal * median_of(distance), 0.02 * (*high - *low));
+  std::vector<double> result;
+  for (const double value : values) result.push_back(std::asinh((value - middle) / (2 * sigma)));
+  return result;
+}
+
+/// AR(1) at the scan's own positions, from its own innovations.
+class Surrogates {
+ public:
+  Surrogates(const ScanSeries& series, std::vector<double> values, double step, std::uint64_t seed)
+      : values_(std::move(values)), random_(seed, "loss.scan_period") {
+    (void)remove_line(series.at, values_);
+    double lagged = 0;
+    double squares = 0;
+    for (std::size_t i = 1; i < values_.size(); ++i) {
+      lagged += values_[i] * values_[i - 1];
+      squares += values_[i - 1] * values_[i - 1];
+    }
+    const double raw = squares > 0 ? lagged / squares : 0;
+    // The estimate is low by about (1 + 4 rho) / n when a line is fitted too (Marriott and Pope, Biometrika 1954).
+    const double rho = std::clamp(raw + (1 + 4 * raw) / static_cast<double>(values_.size()), -0.99, 0.99);
+    for (std::size_t i = 1; i < values_.size(); ++i) {
+      const double steps = (series.at[i] - series.at[i - 1]) / step;
+      // A negative correlation has no meaning at other distances than the usual one.
+      decay_.push_back(rho > 0 ? std::pow(rho, steps) : std::abs(steps - 1) < 0.01 ? rho : 0);
+      innovations_.push_back(values_[i] - rho * values_[i - 1]);
+      // A longer gap lets more noise in: (1 - rho^2k) / (1 - rho^2) times the variance.
+      gain_.push_back(std::sqrt((1 - decay_.back() * decay_.back()) / (1 - rho * rho)));
+    }
+  }
+  void draw(std::vector<double>& surrogate) {
+    surrogate.resize(values_.size());
+    double value = values_[random_.below(values_.size())];
+    surrogate[0] = value;
+    for (std::size_t i = 1; i < values_.size(); ++i) {
+      value = decay_[i - 1] * value + gain_[i - 1] * innovations_[random_.below(innovations_.size())];
+      surrogate[i] = value;
+    }
+  }
+
+ private:
+  std::vector<double> values_;
+  std::vector<double> decay_;
+  std::vector<double> gain_;
+  std::vector<double> innovations_;
+  RandomStream random_;
+};
+
+std::vector<double> periods_to_try(const ScanSeries& series, double known_period) {
+  const double shortest = std::max(2.0, kPointsPerCycle * series.step());
+  const double longest = series.extent() / 2;
+  std::vector<double> result;
+  if (known_period > 0) {
+    // A known period may be sampled as coarsely as twice a cycle.
+    if (known_period >= 2 * series.step() && known_period <= longest) result.push_back(known_period);
+    return result;
+  }
+  const bool integral = std::all_of(series.at.begin(), series.at.end(), [](double at) { return at == std::floor(at); });
+  const double grain = integral ? 1.0 : series.step() / 8;
+  double fine = 16;
+  do {
+    // Neighbours drift by a sixteenth of a cycle over the scan.
+    result.clear();
+    for (double period = shortest; period <= longest + 1e-9;) {
+      result.push_back(period);
+      period += std::max(grain, grain * std::round(period * period / (fine * series.extent()) / grain));
+    }
+    fine /= 2;
+  } while (result.size() > kMaxCandidates && fine > 0.5);
+  return result;
+}
+
+bool is_power_of_two(double period) {
+  return period == std::exp2(std::round(std::log2(period)));
+}
+
+std::vector<Candidate> candidates_of(const ScanSeries& series, double known_period) {
+  std::vector<double> periods = periods_to_try(series, known_period);
+  if (known_period <= 0 && !periods.empty()) {
+    for (double power = 2; power <= series.extent() / 2; power *= 2) {
+      if (power >= periods.front() && std::find(periods.begin(), periods.end(), power) == periods.end()) {
+        periods.push_back(power);
+      }
+    }
+    std::sort(periods.begin(), periods.end());
+  }
+  std::vector<Candidate> result;
+  for (const double period : periods) result.push_back(candidate_at(period, series, series.step()));
+  return result;
+}
+
+/// Means of neighbours, at most kMaxScanPoints of them.
+ScanSeries thinned(const ScanSeries& series) {
+  if (series.at.size() <= kMaxScanPoints) return series;
+  const std::size_t width = (series.at.size() + kMaxScanPoints - 1) / kMaxScanPoints;
+  ScanSeries result;
+  for (std::size_t begin = 0; begin + width <= series.at.size(); begin += width) {
+    double at = 0;
+    double value = 0;
+    for (std::size_t i = begin; i < begin + width; ++i) {
+      at += series.at[i] / static_cast<double>(width);
+      value += series.value[i] / static_cast<double>(width);
+    }
+    result.at.push_back(at);
+    result.value.push_back(value);
+  }
+  return result;
+}
+
+/// All figures of the scan (row 0) and its surrogates, [row][candidate], on one scale.
+struct Ranking {
+  std::vector<std::vector<Figures>> rows;
+};
+
+/// Value of one statistic, in standard deviations of the surrogates' at the same period: [row][candidate].
+std::vector<std::vector<double>> standardised(const Ranking& ranking, double Figures::*statistic) {
+  const std::size_t candidates = ranking.rows.front().size();
+  const auto n = static_cast<double>(ranking.rows.size() - 1);
+  std::vector<std::vector<double>> result(ranking.rows.size(), std::vector<double>(candidates, 0.0));
+  for (std::size_t c = 0; c < candidates; ++c) {
+    double sum = 0;
+    double squares = 0;
+    for (std::size_t row = 1; row < ranking.rows.size(); ++row) {
+      const double value = ranking.rows[row][c].*statistic;
+      sum += value;
+      squares += value * value;
+    }
+    const double mean = sum / n;
+    const double sd = std::sqrt(std::max(0.0, squares / n - mean * mean));
+    if (sd <= 1e-12) continue;
+    for (std::size_t row = 0; row < ranking.rows.size(); ++row) {
+      result[row][c] = (ranking.rows[row][c].*statistic - mean) / sd;
+    }
+  }
+  return result;
+}
+
+/// Mean by phase of the scan on the compressed scale, `bins` a period; NaN where no point falls.
+std::vector<double> phase_means(const ScanSeries& series, const std::vector<double>& values, double period,
+                                std::size_t bins) {
+  std::vector<double> sum(bins, 0.0);
+  std::vector<double> count(bins, 0.0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double turns = (series.at[i] - series.at.front()) / period;
+    const auto bin =
+        std::min(bins - 1, static_cast<std::size_t>((turns - std::floor(turns) + 1e-12) * static_cast<double>(bins)));
+    sum[bin] += values[i];
+    count[bin] += 1;
+  }
+  for (std::size_t bin = 0; bin < bins; ++bin) {
+    sum[bin] = count[bin] > 0 ? sum[bin] / count[bin] : std::numeric_limits<double>::quiet_NaN();
+  }
+  return sum;
+}
+
+/// Do the two halves of the fold have the same shape (correlation 0.7)? Then half the period is the period, and every other cycle is
+/// only milder.
+bool halves_agree(const ScanSeries& series, const std::vector<double>& values, double period) {
+  const auto half = static_cast<std::size_t>(std::min(64.0, std::floor(period / series.step() / 2 + 1e-9)));
+  constexpr std::size_t kEnoughBins = 8;  // fewer have the same shape by chance too often
+  if (half < kEnoughBins) return false;
+  const std::vector<double> fold = phase_means(series, values, period, 2 * half);
+  double n = 0;
+  double a = 0;
+  double b = 0;
+  double aa = 0;
+  double bb = 0;
+  double ab = 0;
+  for (std::size_t bin = 0; bin < half; ++bin) {
+    const double x = fold[bin];
+    const double y = fold[bin + half];
+    if (std::isnan(x) || std::isnan(y)) continue;
+    n += 1;
+    a += x;
+    b += y;
+    aa += x * x;
+    bb += y * y;
+    ab += x * y;
+  }
+  const double spread = (aa - a * a / n) * (bb - b * b / n);
+  constexpr double kSameShape = 0.7;
+  return n >= static_cast<double>(kEnoughBins) && spread > 1e-12 && (ab - a * b / n) >= kSameShape * std::sqrt(spread);
+}
+
+/// A comb folds sharply on an integer part of its period too (dips 8 wide every 48 on 16), but its points one such part apart do not
+/// agree. @return `period` or the smallest multiple of it, where points `period` apart agree less than half as well as those a multiple
+/// apart
+double fundamental(const ScanSeries& series, std::vector<double> values, double period, double longest) {
+  const double squares = remove_line(series.at, values);
+  if (!(squares > 0)) return period;
+  std::vector<double> agreement;
+  double best = 0;
+  for (double multiple = period; multiple <= longest + 1e-9; multiple += period) {
+    agreement.push_back(figures_of(candidate_at(multiple, series, series.step()), values, squares).agreement);
+    best = std::max(best, agreement.back());
+  }
+  if (agreement.empty() || agreement.front() >= 0.5 * best) return period;
+  const auto first =
+      std::find_if(agreement.begin(), agreement.end(), [&](double value) { return value >= 0.8 * best; });
+  return period * static_cast<double>(first - agreement.begin() + 1);
+}
+
+}  // namespace
+
+double ScanSeries::step() const {
+  if (at.size() < 2) return 0;
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < at.size(); ++i) gaps.push_back(at[i] - at[i - 1]);
+  return median_of(std::move(gaps));
+}
+
+double ScanSeries::extent() const {
+  return at.empty() ? 0 : at.back() - at.front() + step();
+}
+
+ScanPeriod search_scan_period(const ScanSeries& whole, std::uint64_t seed, double known_period) {
+  ScanPeriod result;
+  if (whole.at.size() < kMinScanPoints) return result;
+  const ScanSeries series = thinned(whole);
+  const double step = series.step();
+  const std::vector<Candidate> candidates = candidates_of(series, known_period);
+  if (candidates.empty()) return result;
+  result.shortest_searched = candidates.front().period;
+  result.longest_searched = candidates.back().period;
+  const auto [low, high] = std::minmax_element(series.value.begin(), series.value.end());
+  if (!(*high - *low > 1e-12 * std::max(1.0, std::abs(*high)))) return result;
+
+  const std::array<std::vector<double>, kScales> scales{series.value, compressed_scale(series.value)};
+  std::array<Ranking, kScales> rankings;
+  for (std::size_t scale = 0; scale < kScales; ++scale) {
+    Surrogates surrogates(series, scales[scale], step, seed);
+    std::vector<double> values = scales[scale];
+    for (std::int64_t row = 0; row <= kSurrogates; ++row) {
+      if (row > 0) surrogates.draw(values);
+      const double squares = std::max(remove_line(series.at, values), 1e-300);
+      std::vector<Figures> figures;
+      figures.reserve(candidates.size());
+      for (const Candidate& candidate : candidates) figures.push_back(figures_of(candidate, values, squares));
+      rankings[scale].rows.push_back(std::move(figures));
+    }
+  }
+
+  // Each search: a statistic on a scale over a family; [search][row] its best, and the scan's place.
+  struct Search {
+    std::vector<double> best;
+    std::size_t place = 0;
+  };
+  std::vector<Search> searches;
+  std::vector<double> strength(candidates.size(), 0.0);  ///< sum of the scan's standardised figures, for ties
+  for (const Ranking& ranking : rankings) {
+    for (double Figures::*statistic : {&Figures::share, &Figures::agreement}) {
+      const auto scores = standardised(ranking, statistic);
+      for (std::size_t c = 0; c < candidates.size(); ++c) strength[c] += scores[0][c];
+      for (const bool only_powers : {true, false}) {
+        Search search;
+        for (const auto& row : scores) {
+          double best = -1e300;
+          std::size_t place = 0;
+          for (std::size_t c = 0; c < row.size(); ++c) {
+            if (only_powers && known_period <= 0 && !is_power_of_two(candidates[c].period)) continue;
+            if (row[c] > best) {
+              best = row[c];
+              place = c;
+            }
+          }
+          if (search.best.empty()) search.place = place;
+          search.best.push_back(best);
+        }
+        if (search.best.front() > -1e299) searches.push_back(std::move(search));
+      }
+    }
+  }
+
+  // p of every row within each search, the smallest over searches, and the scan's rank among those.
+  const std::size_t rows = rankings[0].rows.size();
+  std::vector<double> smallest(rows, 1.0);
+  double best_p = 2;
+  double best_strength = 0;
+  std::size_t place = 0;
+  for (const Search& search : searches) {
+    std::vector<double> sorted = search.best;
+    std::sort(sorted.begin(), sorted.end());
+    for (std::size_t row = 0; row < rows; ++row) {
+      const auto at_least = sorted.end() - std::lower_bound(sorted.begin(), sorted.end(), search.best[row] - 1e-12);
+      const double p = static_cast<double>(at_least) / static_cast<double>(rows);
+      smallest[row] = std::min(smallest[row], p);
+      if (row == 0 && (p < best_p || (p == best_p && strength[search.place] > best_strength))) {
+        best_p = p;
+        best_strength = strength[search.place];
+        place = search.place;
+      }
+    }
+  }
+  std::int64_t as_small = 0;
+  for (const double p : smallest) as_small += p <= smallest[0] ? 1 : 0;
+  result.p = static_cast<double>(as_small) / static_cast<double>(rows);
+  result.surrogates = kSurrogates;
+
+  // Periods closer than the sampling tells apart score alike: of those, a power of two.
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    const double cycles = series.extent() / candidates[place].period;
+    const bool near = std::abs(candidates[c].period - candidates[place].period) <= step / std::max(1.0, cycles - 1);
+    if (near && is_power_of_two(candidates[c].period) && strength[c] >= 0.8 * best_strength) place = c;
+  }
+  double period = candidates[place].period;
+  if (known_period <= 0) period = fundamental(series, scales[1], period, result.longest_searched);
+  while (known_period <= 0 && std::fmod(period, 2) == 0 && period / 2 >= result.shortest_searched &&
+         halves_agree(series, scales[1], period)) {
+    period /= 2;
+  }
+  std::vector<double> values = series.value;
+  const double squares = remove_line(series.at, values);
+  const Figures figures = figures_of(candidate_at(period, series, step), values, squares);
+  result.period = period;
+  result.cycles = series.extent() / period;
+  result.resolution = step / 2 / std::max(1.0, result.cycles - 1);
+  result.phase_share = figures.share;
+  result.agreement = figures.agreement;
+  return result;
+}
+
+double phase_share_ratio(const ScanSeries& series, double period) {
+  std::vector<double> values = series.value;
+  const double squares = remove_line(series.at, values);
+  if (!(squares > 0) || series.at.size() < kMinScanPoints) return 0;
+  const double step = series.step();
+  const auto share = [&](double p) { return figures_of(candidate_at(p, series, step), values, squares).share; };
+  const double blur = 2 * period * period / series.extent();
+  std::vector<double> others;
+  constexpr int kNeighbours = 48;
+  for (int i = 0; i <= kNeighbours; ++i) {
+    const double other = period / 1.5 + i * (1.5 * period - period / 1.5) / kNeighbours;
+    if (std::abs(other - period) > blur) others.push_back(share(other));
+  }
+  if (others.empty()) return 0;
+  const double usual = median_of(std::move(others));
+  return usual > 0 ? share(period) / usual : kMaxRatio;
+}
+
+}  // namespace kvtide::loss

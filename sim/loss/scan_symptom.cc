@@ -1,0 +1,108 @@
+#include "loss/scan_symptom.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace kvtide::loss {
+namespace {
+
+/// A mean that looks good, and places that are not.
+constexpr double kGoodMean = 0.8;
+constexpr double kBadPlace = 0.2;
+/// Below this mean success nothing is left to be periodic.
+constexpr double kFloor = 0.2;
+/// Losses within this of zero everywhere: nothing happened to the cache.
+constexpr double kNothing = 1e-9;
+constexpr double kSpike = 1.2;  ///< worst latency over the median
+
+bool nothing_is_lost(const OutsideScan& scan) {
+  for (const ScanPoint& point : scan.points) {
+    if (std::abs(point.loss) > kNothing) return false;
+  }
+  return true;
+}
+
+std::string period_text(const PeriodFinding& finding, std::string_view unit) {
+  return fmt::format("{:g} {}", finding.search.period, unit);
+}
+
+}  // namespace
+
+std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& diagnosis) {
+  std::vector<Symptom> result;
+  const std::string_view unit = unit_of(scan.axis);
+  const ScanCost& cost = diagnosis.cost;
+  const bool is_prefix = scan.axis != ScanAxis::position;
+  const std::string step = fmt::format("{:g}", scan.losses().step());
+  if (!diagnosis.control.is_valid) {
+    result.push_back({"probe_not_brittle",
+                      fmt::format("with the fact removed {:.0f} % still answer", 100 * diagnosis.control.mean_success),
+                      "the answer follows from common sense or from another place of the text",
+                      "ask for something that is in one place only (a random code)",
+                      "change the probe; nothing else here counts"});
+  }
+  if (nothing_is_lost(scan)) {
+    result.push_back({"no_compression_seen", "no loss at any place",
+                      "compression configured but not at work, or harmless for this probe",
+                      "is the attended KV length in the engine's log below the sequence length? block_size, "
+                      "cache_budget, ratio in its "
+                      "start-up lines?",
+                      "none needed, or switch it on; else a longer context and a probe with smaller margin"});
+  }
+  if (is_prefix && cost.flips > 0) {
+    result.push_back(
+        {"flips_with_prefix",
+         fmt::format("the answer changes at {} of {} steps of {} {}", cost.flips, scan.points.size() - 1, step, unit),
+         "block boundaries move across the fact as the prefix grows",
+         "same content with the prefix cache off and with full KV: does it stay right?",
+         "pad prompts to a fixed length; see the remedies"});
+  }
+  if (diagnosis.period.is_found() && !diagnosis.danger.intervals.empty()) {
+    result.push_back({"dips_at_equal_distances",
+                      fmt::format("failures repeat every {}", period_text(diagnosis.period, unit)),
+                      "the cache is compressed in blocks of that size (or of a divisor)",
+                      "look for block_size, kv_compression, cache_budget in the engine's settings; change it: does the "
+                      "period follow?",
+                      "see the remedies"});
+  } else if (diagnosis.period.is_found()) {
+    result.push_back({"harmless_period",
+                      fmt::format("losses repeat every {}, but no place fails", period_text(diagnosis.period, unit)),
+                      "blocks of that size (or of a divisor), with room to spare",
+                      "harder probes and a longer context: does the period reach the answers?",
+                      "keep, and watch the stability"});
+  }
+  if (cost.mean_success >= kGoodMean && cost.worst_success <= kBadPlace) {
+    result.push_back({"good_mean_bad_places",
+                      fmt::format("mean success {:.2f}, worst place {:.2f} (at {:g})", cost.mean_success,
+                                  cost.worst_success, cost.worst_at),
+                      "an average hides single places: a fact is lost where a block is",
+                      "report worst place and stability beside the mean", "gate on --min-stability; see the remedies"});
+  }
+  if (cost.mean_success < kFloor) {
+    result.push_back({"fails_everywhere", fmt::format("mean success {:.2f}", cost.mean_success),
+                      "too little is kept: no freely chosen block is left, or the codec is too coarse",
+                      "the same scan at a milder ratio; count the free blocks (blocks kept less the protected ones)",
+                      "keep more, or compress fewer layers; padding cannot help"});
+  }
+  if (!is_prefix && !diagnosis.period.is_found() && cost.failing_share > 0 && cost.failing_share < 1 - 1e-9 &&
+      diagnosis.failing.size() <= scan.points.size() / 4) {
+    result.push_back({"depends_on_place",
+                      fmt::format("{} stretches fail, at no equal distances", diagnosis.failing.size()),
+                      "which block is dropped depends on the text around it, not on the place in the block",
+                      "a prefix scan with the fact fixed: there the block size shows as a period",
+                      "protect anchors, keep more, or score with the question in view"});
+  }
+  const double spike = diagnosis.latency_worst_ms / diagnosis.latency_typical_ms;
+  if (diagnosis.latency.is_found() && spike >= kSpike) {
+    result.push_back(
+        {"periodic_latency_spikes",
+         fmt::format("latency up to {:.1f} times the median, every {}", spike, period_text(diagnosis.latency, unit)),
+         "a block or a residual window is compressed (flushed) when it fills, in one step",
+         "does the period equal the block size or the residual window? does it move with the prompt's length?",
+         "compress in the background or in smaller groups; spread flushes over sequences"});
+  }
+  return result;
+}
+
+}  // namespace kvtide::loss
