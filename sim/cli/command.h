@@ -61,6 +61,7 @@ int run_command_line(const std::vector<std::string>& arguments);
 [[nodiscard]] Command plot_command();
 [[nodiscard]] Command explain_command();
 [[nodiscard]] Command validate_command();
+[[nodiscard]] Command diagnose_command();
 [[nodiscard]] Command merge_command();
 [[nodiscard]] Command export_command();
 [[nodiscard]] Command doctor_command();

@@ -1,0 +1,266 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "cli/command.h"
+#include "cli/diagnosis_json.h"
+#include "cli/open_metrics.h"
+#include "cli/table.h"
+#include "config/csv_table.h"
+#include "model/model.h"
+
+namespace kvtide::cli {
+namespace {
+
+std::optional<double> number_option(const Arguments& arguments, const std::string& name, double min, double max) {
+  const std::optional<std::string> given = arguments.text(name);
+  if (!given) return std::nullopt;
+  double value = 0;
+  const auto [rest, error] = std::from_chars(given->data(), given->data() + given->size(), value);
+  if (error != std::errc{} || rest != given->data() + given->size() || !(value >= min && value <= max)) {
+    throw InputError(fmt::format("--{}: expected a number in {:g}..{:g}, got \"{}\"", name, min, max, *given));
+  }
+  return value;
+}
+
+DiagnosedScan diagnosed(const std::string& path, const Arguments& arguments) {
+  DiagnosedScan result;
+  result.scan = loss::read_outside_scan(config::CsvTable::load(path));
+  loss::DiagnosisSettings settings;
+  settings.known_block_size = number_option(arguments, "block-size", 2, 1e6).value_or(0);
+  settings.seed = static_cast<std::uint64_t>(arguments.integer("seed", 0, 1'000'000'000).value_or(1));
+  result.diagnosis = loss::diagnose(result.scan, settings);
+  loss::MitigationQuestion question;
+  question.current = number_option(arguments, "current", 0, 1e9).value_or(loss::kNotMeasured);
+  if (const auto name = arguments.text("model")) {
+    question.kv_bytes_per_token = static_cast<double>(load_model(*name).kv_bytes_per_token());
+  }
+  result.mitigations = loss::mitigations_for(result.scan, result.diagnosis, question);
+  result.symptoms = loss::symptoms_of(result.scan, result.diagnosis);
+  return result;
+}
+
+std::string loss_text(const loss::OutsideScan& scan, double loss) {
+  if (scan.measure == loss::ScanMeasure::correct) return fmt::format("{:.1f} % of answers", 100 * loss);
+  return fmt::format("{:.3g} {}", loss, unit_of(scan.measure));
+}
+
+void print_finding(const DiagnosedScan& diagnosed) {
+  const loss::OutsideScan& scan = diagnosed.scan;
+  const loss::ScanDiagnosis& found = diagnosed.diagnosis;
+  const std::string_view unit = unit_of(scan.axis);
+  fmt::print("{}: {} places, {} {:g} to {:g}, usual step {:g}; {}, {} rows{}\n", scan.origin, scan.points.size(),
+             to_string(scan.axis), scan.points.front().at, scan.points.back().at, scan.losses().step(),
+             to_string(scan.measure), scan.rows, scan.has_baseline ? ", loss against the baseline" : "");
+  if (found.period.is_found()) {
+    const loss::ScanPeriod& search = found.period.search;
+    fmt::print("period      {:g} {} (+- {:.2g}), {}\n", search.period, unit, search.resolution,
+               to_string(found.period.verdict));
+    const double tokens = search.period * scan.tokens_per_unit();
+    if (scan.axis == loss::ScanAxis::prefix_chars) {
+      fmt::print("            {}\n", std::isnan(tokens) ? "in tokens: unknown without a tokens column"
+                                                        : fmt::format("{:.1f} tokens at {:.3f} tokens a character",
+                                                                      tokens, scan.tokens_per_unit()));
+    }
+    if (!found.period.block_sizes.empty()) {
+      fmt::print("block size  {} tokens most likely; a period can also be a multiple of the block size: {}\n",
+                 found.period.block_sizes.front(), fmt::join(found.period.block_sizes, ", "));
+    }
+  } else {
+    fmt::print("period      none found\n");
+  }
+  fmt::print("how surely  {}\n", found.period.certainty);
+  if (found.period.is_found()) {
+    std::vector<std::string> intervals;
+    for (const loss::Interval& interval : found.danger.intervals) {
+      intervals.push_back(fmt::format("{:g} to below {:g}", interval.begin, interval.end));
+    }
+    fmt::print("danger      {}\n",
+               intervals.empty()
+                   ? "nowhere below one half"
+                   : fmt::format("{} {} mod {:g} = {} ({:.1f} % of places)", to_string(scan.axis), "",
+                                 found.danger.period, fmt::join(intervals, ", "), 100 * found.danger.share));
+  } else if (!found.failing.empty()) {
+    std::vector<std::string> runs;
+    constexpr std::size_t kShown = 8;
+    for (std::size_t i = 0; i < std::min(kShown, found.failing.size()); ++i) {
+      runs.push_back(fmt::format("{:g} to {:g}", found.failing[i].first, found.failing[i].last));
+    }
+    fmt::print(
+        "fails at    {}{}\n", fmt::join(runs, ", "),
+        found.failing.size() > kShown ? fmt::format(" and {} more stretches", found.failing.size() - kShown) : "");
+  }
+  const loss::ScanCost& cost = found.cost;
+  fmt::print("cost        mean loss {}, worst {} (at {:g}), worst 5 % {}; {:.1f} % of places fail\n",
+             loss_text(scan, cost.mean_loss), loss_text(scan, cost.worst_loss), cost.worst_at,
+             loss_text(scan, cost.cvar05), 100 * cost.failing_share);
+  fmt::print("stability   {:.3f} (1: the same everywhere; 0: every place always works or always fails)\n",
+             cost.stability);
+  if (found.control.places > 0) {
+    fmt::print("control     {:.2f} with the fact removed: {}\n", found.control.mean_success,
+               found.control.is_valid ? "the probe is brittle" : "the probe is not brittle, and proves nothing");
+  }
+  if (!std::isnan(found.latency_typical_ms)) {
+    fmt::print("latency     median {:g} ms, worst {:g} ms; {}\n", found.latency_typical_ms, found.latency_worst_ms,
+               found.latency.certainty);
+  }
+  for (const loss::OutsideScan::Probe& probe : scan.probes) {
+    fmt::print("probe       {}: mean success {:.2f}, worst place {:.2f} ({} rows)\n", probe.type, probe.mean_success,
+               probe.worst_success, probe.rows);
+  }
+}
+
+void print_remedies(const DiagnosedScan& diagnosed) {
+  if (!diagnosed.symptoms.empty()) fmt::print("\nWhat this shows\n");
+  for (const loss::Symptom& one : diagnosed.symptoms) {
+    fmt::print("- {}\n    likely cause  {}\n    next check    {}\n    remedy        {}\n", one.seen, one.cause,
+               one.check, one.remedy);
+  }
+  if (diagnosed.mitigations.empty()) return;
+  fmt::print("\nWorth trying\n");
+  for (const loss::Mitigation& one : diagnosed.mitigations) {
+    fmt::print("- {}: {}\n    price  {}\n", one.name, one.action, one.price);
+    if (std::isfinite(one.mean_bytes))
+      fmt::print("    KV     {} a sequence on average\n", format_bytes(one.mean_bytes));
+  }
+}
+
+void print_comparison(const loss::ScanComparison& change, const DiagnosedScan& before, const DiagnosedScan& after) {
+  const auto period = [](const DiagnosedScan& one) {
+    return one.diagnosis.period.is_found() ? fmt::format("{:g}", one.diagnosis.period.search.period)
+                                           : std::string("none");
+  };
+  fmt::print("\nAfter against before: {}\n", to_string(change.verdict));
+  fmt::print("mean loss   {:+.4g} {} over {} common places (p {:.4f}, {} random sign flips)\n", change.mean_loss_change,
+             unit_of(after.scan.measure), change.common_places, change.p, change.flips);
+  fmt::print("worst       {:+.4g} at {:g}; {} places newly fail, {} newly answer\n", change.worst_loss_change,
+             change.worst_change_at, change.newly_failing, change.newly_right);
+  fmt::print("stability   {:+.3f}; period {} -> {}\n", change.stability_change, period(before), period(after));
+  if (change.verdict == loss::ScanChange::worse && period(before) != period(after)) {
+    fmt::print(
+        "- worse, and the period changed\n    likely cause  another block size (or compression newly at work)\n"
+        "    next check    block_size and kv_cache settings of both versions' start-up logs\n"
+        "    remedy        set the old block size, or apply the remedies to the new period\n");
+  }
+}
+
+void write_metrics(const std::string& path, const DiagnosedScan& diagnosed) {
+  const loss::ScanDiagnosis& found = diagnosed.diagnosis;
+  const bool is_found = found.period.is_found();
+  const double per_unit = diagnosed.scan.tokens_per_unit();
+  const std::vector<Gauge> gauges{
+      {"kvtide_scan_places", "", "Places scanned.", static_cast<double>(diagnosed.scan.points.size())},
+      {"kvtide_scan_mean_success", "", "Mean success over places, 0 to 1.", found.cost.mean_success},
+      {"kvtide_scan_worst_success", "", "Success at the worst place, 0 to 1.", found.cost.worst_success},
+      {"kvtide_scan_mean_loss", "", "Mean loss over places, in the unit of the measure.", found.cost.mean_loss},
+      {"kvtide_scan_worst_loss", "", "Loss at the worst place.", found.cost.worst_loss},
+      {"kvtide_scan_cvar05_loss", "", "Mean loss of the worst 5 % of places.", found.cost.cvar05},
+      {"kvtide_scan_failing_ratio", "ratio", "Share of places with success below one half.", found.cost.failing_share},
+      {"kvtide_scan_stability", "", "Position-stability index, 1: the same everywhere.", found.cost.stability},
+      {"kvtide_scan_period_tokens", "tokens", "Period of the loss; NaN: none found.",
+       is_found ? found.period.search.period * per_unit : loss::kNotMeasured},
+      {"kvtide_scan_period_p", "", "Chance of such a period in noise, search included.", found.period.search.p},
+      {"kvtide_scan_danger_ratio", "ratio", "Share of the period in which answers fail.", found.danger.share},
+  };
+  const std::string text =
+      open_metrics_text(gauges, {{"scan", std::filesystem::path(diagnosed.scan.origin).stem().string()},
+                                 {"axis", std::string(to_string(diagnosed.scan.axis))},
+                                 {"measure", std::string(to_string(diagnosed.scan.measure))}});
+  // A monitor may read at any moment: written beside, then renamed.
+  const std::string partial = path + ".partial";
+  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(partial, path, error);
+  if (!file || error) {
+    std::filesystem::remove(partial, error);
+    throw EnvironmentError(fmt::format("{}: cannot be written", path));
+  }
+}
+
+/// Says what a gate found. @return true when one is shut
+bool is_gate_shut(const Arguments& arguments, const DiagnosedScan& diagnosed) {
+  const loss::ScanCost& cost = diagnosed.diagnosis.cost;
+  bool is_shut = false;
+  if (const auto limit = number_option(arguments, "fail-above", -1e12, 1e12); limit && cost.worst_loss > *limit) {
+    fmt::print(stderr, "{}: worst loss {:.6g} at {:g} is above {:g}\n", diagnosed.scan.origin, cost.worst_loss,
+               cost.worst_at, *limit);
+    is_shut = true;
+  }
+  if (const auto limit = number_option(arguments, "min-stability", 0, 1); limit && cost.stability < *limit) {
+    fmt::print(stderr, "{}: stability {:.6g} is below {:g}\n", diagnosed.scan.origin, cost.stability, *limit);
+    is_shut = true;
+  }
+  return is_shut;
+}
+
+int run(const Arguments& arguments) {
+  const bool compares = arguments.has("compare");
+  if (arguments.positional.size() != (compares ? 2U : 1U)) {
+    throw InputError(compares ? "kvtide diagnose --compare: expected BEFORE.csv and AFTER.csv"
+                              : "kvtide diagnose: expected one SCAN.csv (two with --compare)");
+  }
+  // Settings first: a wrong one is not worth the work.
+  (void)number_option(arguments, "fail-above", -1e12, 1e12);
+  (void)number_option(arguments, "min-stability", 0, 1);
+  std::vector<DiagnosedScan> scans;
+  for (const std::string& path : arguments.positional) scans.push_back(diagnosed(path, arguments));
+  const DiagnosedScan& last = scans.back();
+  std::optional<loss::ScanComparison> change;
+  if (compares) {
+    change = loss::compare_scans(scans[0].scan, scans[0].diagnosis, last.scan, last.diagnosis,
+                                 static_cast<std::uint64_t>(arguments.integer("seed", 0, 1'000'000'000).value_or(1)));
+  }
+  if (arguments.has("json")) {
+    if (compares) {
+      fmt::print("{{\n  \"comparison\": {},\n  \"before\": {},\n  \"after\": {}\n}}\n", comparison_json(*change),
+                 diagnosis_json(scans[0], 2), diagnosis_json(last, 2));
+    } else {
+      fmt::print("{}\n", diagnosis_json(last));
+    }
+  } else {
+    for (const DiagnosedScan& one : scans) print_finding(one);
+    if (compares) print_comparison(*change, scans[0], last);
+    print_remedies(last);
+  }
+  if (const auto path = arguments.text("openmetrics")) write_metrics(*path, last);
+  bool is_shut = is_gate_shut(arguments, last);
+  if (arguments.has("fail-if-worse")) {
+    if (!compares) throw InputError("--fail-if-worse: needs --compare");
+    is_shut = is_shut || change->verdict == loss::ScanChange::worse;
+  }
+  return is_shut ? kSomeRunsFailed : kDone;
+}
+
+}  // namespace
+
+Command diagnose_command() {
+  return {.name = "diagnose",
+          .positional = "SCAN.csv",
+          .min_positional = 1,
+          .max_positional = 2,
+          .summary = "period, danger and remedies in your own scan of a live system",
+          .options = {{"compare", "", "judge an upgrade: BEFORE.csv and AFTER.csv"},
+                      {"block-size", "B", "tokens (or characters): ask for this period only"},
+                      {"current", "X", "today's place on the axis, for padding; default: the first one scanned"},
+                      {"model", "NAME", "prices remedies in bytes of this model's KV cache"},
+                      {"fail-above", "X", "exit 1 when the worst loss is above X (share, score or nats)"},
+                      {"min-stability", "X", "exit 1 when the position-stability index is below X (0 to 1)"},
+                      {"fail-if-worse", "", "with --compare: exit 1 when after is worse"},
+                      {"openmetrics", "FILE", "writes the figures for a monitor"},
+                      {"seed", "N", "of the surrogates; default 1"},
+                      {"json", "", "one JSON document"}},
+          .examples = {"kvtide diagnose scan.csv --model llama-3.1-8b",
+                       "kvtide diagnose --compare before.csv after.csv --fail-if-worse",
+                       "kvtide diagnose nightly.csv --min-stability 0.9 --openmetrics kv.prom"},
+          .run = &run};
+}
+
+}  // namespace kvtide::cli

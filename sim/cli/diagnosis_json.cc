@@ -1,0 +1,104 @@
+#include "cli/diagnosis_json.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "base/quoted_text.h"
+
+namespace kvtide::cli {
+namespace {
+
+/// JSON knows no NaN.
+std::string number(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
+
+std::string period_json(const loss::PeriodFinding& finding) {
+  const loss::ScanPeriod& search = finding.search;
+  return fmt::format(
+      R"({{"kind": "{}", "period": {}, "best_candidate": {}, "resolution": {}, "cycles": {}, "p": {}, "surrogates": {}, )"
+      R"("phase_share": {}, "agreement": {}, "ratio": {}, "searched": [{}, {}], "block_sizes": [{}], )"
+      R"("further_points": {}, "further_step": {}, "certainty": {}}})",
+      to_string(finding.verdict), finding.is_found() ? number(search.period) : "null", number(search.period),
+      number(search.resolution), number(search.cycles), number(search.p), search.surrogates, number(search.phase_share),
+      number(search.agreement), number(finding.ratio), number(search.shortest_searched),
+      number(search.longest_searched), fmt::join(finding.block_sizes, ", "), finding.further_points,
+      number(finding.further_step), quoted_text(finding.certainty));
+}
+
+std::string list(const std::vector<std::string>& items, const std::string& pad) {
+  return items.empty() ? "[]" : fmt::format("[\n{0}  {1}\n{0}]", pad, fmt::join(items, ",\n" + pad + "  "));
+}
+
+}  // namespace
+
+std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
+  const std::string pad(static_cast<std::size_t>(indent) + 2, ' ');
+  const loss::OutsideScan& scan = diagnosed.scan;
+  const loss::ScanDiagnosis& found = diagnosed.diagnosis;
+  const loss::ScanCost& cost = found.cost;
+  std::vector<std::string> danger;
+  for (const loss::Interval& interval : found.danger.intervals) {
+    danger.push_back(fmt::format(R"({{"begin": {}, "end": {}}})", number(interval.begin), number(interval.end)));
+  }
+  std::vector<std::string> failing;
+  for (const loss::FailingRun& run : found.failing)
+    failing.push_back(fmt::format("[{}, {}]", number(run.first), number(run.last)));
+  std::vector<std::string> mitigations;
+  for (const loss::Mitigation& one : diagnosed.mitigations) {
+    mitigations.push_back(fmt::format(
+        R"({{"name": {}, "action": {}, "mean_units": {}, "most_units": {}, "mean_bytes": {}, "failing_after": {}, "price": {}}})",
+        quoted_text(one.name), quoted_text(one.action), number(one.mean_units), number(one.most_units),
+        number(one.mean_bytes), number(one.failing_after), quoted_text(one.price)));
+  }
+  std::vector<std::string> symptoms;
+  for (const loss::Symptom& one : diagnosed.symptoms) {
+    symptoms.push_back(fmt::format(R"({{"name": {}, "symptom": {}, "cause": {}, "check": {}, "remedy": {}}})",
+                                   quoted_text(one.name), quoted_text(one.seen), quoted_text(one.cause),
+                                   quoted_text(one.check), quoted_text(one.remedy)));
+  }
+  std::vector<std::string> probes;
+  for (const loss::OutsideScan::Probe& probe : scan.probes) {
+    probes.push_back(fmt::format(R"({{"type": {}, "rows": {}, "mean_success": {}, "worst_success": {}}})",
+                                 quoted_text(probe.type), probe.rows, number(probe.mean_success),
+                                 number(probe.worst_success)));
+  }
+  const std::vector<std::string> lines{
+      fmt::format(R"("file": {}, "axis": "{}", "unit": "{}", "measure": "{}", "loss_unit": "{}")",
+                  quoted_text(scan.origin), to_string(scan.axis), unit_of(scan.axis), to_string(scan.measure),
+                  unit_of(scan.measure)),
+      fmt::format(R"("places": {}, "rows": {}, "repeats": {}, "has_baseline": {}, "tokens_per_unit": {})",
+                  scan.points.size(), scan.rows, scan.repeats, scan.has_baseline, number(scan.tokens_per_unit())),
+      fmt::format(R"("period": {})", period_json(found.period)),
+      fmt::format(R"("danger": {{"share": {}, "intervals": {}, "failing": [{}]}})", number(found.danger.share),
+                  list(danger, pad), fmt::join(failing, ", ")),
+      fmt::format(
+          R"("cost": {{"mean_success": {}, "worst_success": {}, "mean_loss": {}, "worst_loss": {}, "worst_at": {}, "cvar05": {}, )"
+          R"("failing_share": {}, "stability": {}, "worst_phase_over_mean": {}, "flips": {}}})",
+          number(cost.mean_success), number(cost.worst_success), number(cost.mean_loss), number(cost.worst_loss),
+          number(cost.worst_at), number(cost.cvar05), number(cost.failing_share), number(cost.stability),
+          number(cost.worst_phase_over_mean), cost.flips),
+      fmt::format(R"("control": {{"places": {}, "mean_success": {}, "is_valid": {}}})", found.control.places,
+                  number(found.control.places > 0 ? found.control.mean_success : loss::kNotMeasured),
+                  found.control.is_valid),
+      fmt::format(R"("latency": {{"typical_ms": {}, "worst_ms": {}, "period": {}}})", number(found.latency_typical_ms),
+                  number(found.latency_worst_ms), period_json(found.latency)),
+      fmt::format(R"("probes": {})", list(probes, pad)),
+      fmt::format(R"("mitigations": {})", list(mitigations, pad)),
+      fmt::format(R"("symptoms": {})", list(symptoms, pad)),
+  };
+  return fmt::format("{{\n{0}{1}\n{2}}}", pad, fmt::join(lines, ",\n" + pad), pad.substr(2));
+}
+
+std::string comparison_json(const loss::ScanComparison& comparison) {
+  return fmt::format(
+      R"({{"verdict": "{}", "common_places": {}, "mean_loss_change": {}, "worst_loss_change": {}, "worst_change_at": {}, )"
+      R"("newly_failing": {}, "newly_right": {}, "stability_change": {}, "p": {}, "sign_flips": {}}})",
+      to_string(comparison.verdict), comparison.common_places, number(comparison.mean_loss_change),
+      number(comparison.worst_loss_change), number(comparison.worst_change_at), comparison.newly_failing,
+      comparison.newly_right, number(comparison.stability_change), number(comparison.p), comparison.flips);
+}
+
+}  // namespace kvtide::cli
