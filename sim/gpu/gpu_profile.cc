@@ -71,6 +71,8 @@ GpuProfile read_profile(const config::Document& document) {
   if (aliases.exists()) {
     for (const Value& alias : aliases.items()) profile.aliases.push_back(alias.as_string());
   }
+  if (const std::string interconnect = root.string("interconnect"); !interconnect.empty())
+    profile.interconnect = load_interconnect(interconnect, profile.facts);
   read_memory(root.at("memory"), profile);
   read_l2(root.at("l2"), profile);
   read_sms(root.at("sm"), profile);

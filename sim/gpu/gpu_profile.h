@@ -12,6 +12,7 @@
 
 #include "base/units.h"
 #include "gpu/attention_kernel.h"
+#include "gpu/interconnect.h"
 
 namespace kvtide::gpu {
 
@@ -59,6 +60,7 @@ struct GpuProfile {
 
   std::vector<AttentionKernel> attention_kernels;  ///< at least one; the first is the default
   GemmKernel gemm;
+  Interconnect interconnect;
   std::vector<ProfileFact> facts;
 
   /// The kernel that runs this work: of the wanted name, or the first of the wanted framework that serves it.

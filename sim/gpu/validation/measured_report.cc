@@ -66,6 +66,13 @@ double median(const std::vector<double>& sorted) {
   return (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
 }
 
+/// Collectives name their library and operation in "kernel" and "op_name"; the first of these columns that exists.
+std::string framework_column_of(const config::CsvTable& table) {
+  for (const char* column : {"framework", "kernel"})
+    if (std::ranges::find(table.columns(), column) != table.columns().end()) return column;
+  return "";
+}
+
 std::vector<ErrorGroup> groups_of(const std::map<GroupKey, Errors>& errors) {
   std::vector<ErrorGroup> groups;
   for (const auto& [key, found] : errors) {
@@ -106,11 +113,11 @@ MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity
     const config::CsvTable table = config::CsvTable::load(path);
     Gpu gpu(load_gpu_profile(file.gpu), fidelity);
     const double big = 4 * static_cast<double>(gpu.profile().l2_bytes);
-    const bool has_framework = std::ranges::find(table.columns(), "framework") != table.columns().end();
+    const std::string framework_column = framework_column_of(table);
     for (std::size_t row = 0; row < table.num_rows(); ++row) {
       const double measured = table.number(row, "latency_us", -1e12, 1e12);  // computescale rows are differences
       const RowPrediction prediction = predict_row(gpu, file.operation, table, row);
-      const std::string framework = has_framework ? table.text(row, "framework") : "";
+      const std::string framework = framework_column.empty() ? "" : table.text(row, framework_column);
       std::vector<Errors*> places{&overall, &classes[{file.gpu, file.operation, framework, "all"}],
                                   &octaves[{file.gpu, file.operation, framework, octave_key(prediction.bytes)}]};
       if (prediction.bytes >= big) places.push_back(&classes[{file.gpu, file.operation, framework, "big"}]);

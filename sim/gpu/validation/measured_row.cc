@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "gpu/validation/measured_comm.h"
 
 namespace kvtide::gpu {
 namespace {
@@ -107,6 +108,7 @@ MeasuredFile parse_measured_file_name(const std::string& path) {
 RowPrediction predict_row(Gpu& gpu, const std::string& operation, const config::CsvTable& table, std::size_t row) {
   if (operation == "decode_attn") return predict_attention(gpu, table, row);
   if (operation == "gemm") return predict_gemm(gpu, table, row);
+  if (operation == "comm") return predict_comm(gpu, table, row);
   return {};
 }
 
