@@ -27,7 +27,7 @@ struct CollectiveWork {
   std::int64_t num_ranks = 1;
   Bytes bytes = 0;  ///< all_reduce: one rank's buffer; the others: the whole that is gathered, scattered or exchanged
   bool is_floating = true;  ///< the switch sums floating-point only
-  std::string library;      ///< "nccl", "oneccl", "vllm", "trtllm"; empty: vllm
+  std::string library{};    ///< "nccl", "oneccl", "vllm", "trtllm"; empty: vllm
   bool has_graph = true;    ///< replayed from a CUDA graph; else paced by the host, and the result is a copy
   bool operator==(const CollectiveWork&) const = default;
 };
