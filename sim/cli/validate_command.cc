@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/fidelity_option.h"
 #include "cli/table.h"
+#include "cli/validate_e2e.h"
 #include "gpu/validation/dram_reference.h"
 #include "gpu/validation/measured_report.h"
 
@@ -122,14 +123,15 @@ int run(const Arguments& arguments) {
   const std::string& what = arguments.positional[0];
   if (what == "measured") return validate_measured(arguments);
   if (what == "dram") return validate_dram(arguments);
-  throw InputError(fmt::format("kvtide validate: expected measured or dram, got \"{}\"", what));
+  if (what == "e2e") return validate_e2e(arguments);
+  throw InputError(fmt::format("kvtide validate: expected measured, dram or e2e, got \"{}\"", what));
 }
 
 }  // namespace
 
 Command validate_command() {
   return {.name = "validate",
-          .positional = "measured|dram FILE...",
+          .positional = "measured|dram|e2e FILE...",
           .min_positional = 2,
           .max_positional = 4096,
           .summary = "the model against outside measurements",

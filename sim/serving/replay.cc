@@ -1,0 +1,128 @@
+#include "serving/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "base/error.h"
+#include "config/csv_table.h"
+#include "serving/memory_account.h"
+#include "serving/profile_tables.h"
+
+namespace kvtide::serving {
+namespace {
+
+using config::CsvTable;
+
+// All-reduce over PCIe between GPUs without a direct link, as the notes on these runs give it: two hops of 20 us, 16 GB/s.
+// The measured run says nothing of its links; with them left out its times come out 30 to 47 % short.
+constexpr double kPcieAllReduceLatency = 40e-6;
+constexpr double kPcieAllReduceRate = 16e9;
+constexpr double kActivationBytes = 2;  // of an element
+// Activations and context of the one run whose block count is known: 2,048 batched tokens on an RTX 4090.
+constexpr double kOverheadBytes = 1237612953.0;
+
+/// A cell that may be empty.
+std::int64_t integer_or(const CsvTable& table, std::size_t row, const char* column, std::int64_t fallback) {
+  return table.text(row, column).empty() ? fallback : table.integer(row, column, 1, std::int64_t{1} << 40);
+}
+
+/// Parameters of a dense decoder with untied embeddings, two bytes each.
+double weight_bytes(const CsvTable& runs, std::size_t row) {
+  const auto value = [&](const char* column) { return runs.number(row, column, 1, 1e9); };
+  const double heads = value("n_q_heads") + 2 * value("n_kv_heads");
+  const double attention = value("hidden") * value("head_dim") * (heads + value("n_q_heads"));
+  const double layer = attention + 3 * value("hidden") * value("ffn");
+  return 2 * (value("n_layers") * layer + 2 * value("vocab") * value("hidden"));
+}
+
+EngineSettings settings_of(const CsvTable& runs, std::size_t row) {
+  EngineSettings settings;
+  settings.block_size = runs.integer(row, "block_size", 1, 65536);
+  settings.max_num_seqs = runs.integer(row, "max_num_seqs", 1, 1 << 20);
+  settings.max_num_batched_tokens = runs.integer(row, "max_num_batched_tokens", 1, 1 << 30);
+  settings.prefix_caching = runs.text(row, "prefix_caching") != "False";  // on by default
+  settings.num_blocks = integer_or(runs, row, "num_gpu_blocks", 0);
+  if (settings.num_blocks == 0) {
+    const double ranks = runs.number(row, "tp", 1, 1024);
+    const MemoryAccount account{.total_bytes = runs.number(row, "gpu_mem_gb", 1, 1e6) * 1e9,
+                                .weight_bytes = weight_bytes(runs, row) / ranks,
+                                .activation_bytes = kOverheadBytes,
+                                .kv_bytes_per_token = 2 * 2 * runs.number(row, "n_layers", 1, 1e6) *
+                                                      runs.number(row, "head_dim", 1, 1e6) *
+                                                      std::max(1.0, runs.number(row, "n_kv_heads", 1, 1e6) / ranks),
+                                .block_size = settings.block_size};
+    settings.num_blocks = account.num_blocks(integer_or(runs, row, "max_model_len", settings.block_size));
+  }
+  return settings;
+}
+
+void add_figures(ReplayedRun& replayed, const char* metric, const std::vector<double>& measured,
+                 const std::vector<double>& predicted) {
+  const auto mean = [](const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  };
+  replayed.figures.push_back({replayed.run, metric, "mean", mean(measured), mean(predicted)});
+  for (const int percent : {50, 90, 95, 99}) {
+    replayed.figures.push_back({replayed.run, metric, fmt::format("p{}", percent), quantile(measured, percent / 100.0),
+                                quantile(predicted, percent / 100.0)});
+  }
+}
+
+}  // namespace
+
+double quantile(std::vector<double> values, double share) {
+  std::ranges::sort(values);
+  const double place = share * static_cast<double>(values.size() - 1);
+  const auto lower = static_cast<std::size_t>(place);
+  const std::size_t upper = std::min(lower + 1, values.size() - 1);
+  return values[lower] + (place - static_cast<double>(lower)) * (values[upper] - values[lower]);
+}
+
+std::vector<ReplayedRun> replay_with_tables(const std::string& folder) {
+  const CsvTable runs = CsvTable::load(folder + "/runs.csv");
+  std::vector<ReplayedRun> replayed;
+  for (std::size_t row = 0; row < runs.num_rows(); ++row) {
+    ReplayedRun result;
+    result.run = runs.text(row, "run");
+    const std::string requests_path = fmt::format("{}/{}.requests.csv", folder, result.run);
+    const RequestTrace trace = load_requests(requests_path, "queued_s");
+    AllReduceCost all_reduce;
+    if (runs.integer(row, "tp", 1, 1024) > 1) {
+      all_reduce = {.latency = kPcieAllReduceLatency,
+                    .bytes_per_second = kPcieAllReduceRate,
+                    .bytes_per_token = kActivationBytes * runs.number(row, "hidden", 1, 1e9)};
+    }
+    ProfileTables tables(fmt::format("{}/profiles/{}", folder, result.run), runs.integer(row, "n_layers", 1, 10000),
+                         runs.integer(row, "max_num_seqs", 1, 1 << 20), all_reduce);
+    result.outcome = serve(trace, settings_of(runs, row), tables);
+
+    const CsvTable measured = CsvTable::load(requests_path);
+    std::vector<double> figures[3], predicted[3];
+    for (std::size_t request = 0; request < measured.num_rows(); ++request) {
+      figures[0].push_back(measured.number(request, "ttft_ms", 0, 1e12));
+      if (measured.integer(request, "output_tokens", 1, 1 << 30) > 1) {
+        figures[1].push_back(measured.number(request, "tpot_ms", 0, 1e12));
+      }
+      figures[2].push_back(measured.number(request, "latency_ms", 0, 1e12));
+      result.measured_makespan = std::max(result.measured_makespan, measured.number(request, "last_token_s", 0, 1e9));
+    }
+    for (const RequestTimes& times : result.outcome.requests) {
+      predicted[0].push_back(to_seconds(times.ttft()) * 1e3);
+      if (times.output_tokens > 1) predicted[1].push_back(times.tpot_seconds() * 1e3);
+      predicted[2].push_back(to_seconds(times.latency()) * 1e3);
+    }
+    int index = 0;
+    for (const char* metric : {"ttft_ms", "tpot_ms", "latency_ms"}) {
+      add_figures(result, metric, figures[index], predicted[index]);
+      ++index;
+    }
+    replayed.push_back(std::move(result));
+  }
+  return replayed;
+}
+
+}  // namespace kvtide::serving

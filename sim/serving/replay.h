@@ -1,0 +1,34 @@
+#pragma once
+// Measured serving runs replayed: a folder laid out like the e2e data (runs.csv, <run>.requests.csv, profiles/).
+
+#include <string>
+#include <vector>
+
+#include "serving/serving_run.h"
+
+namespace kvtide::serving {
+
+struct ReplayFigure {
+  std::string run;
+  std::string metric;     ///< "ttft_ms", "tpot_ms", "latency_ms"
+  std::string statistic;  ///< "mean", "p50", "p90", "p95", "p99"
+  double measured = 0, predicted = 0;
+  [[nodiscard]] double error_percent() const { return 100 * (predicted / measured - 1); }
+};
+
+struct ReplayedRun {
+  std::string run;
+  std::vector<ReplayFigure> figures;
+  ServingOutcome outcome;
+  double measured_makespan = 0;  ///< s
+};
+
+/// Replays every run of runs.csv from the times its requests joined the queue, with the step times of its own profile tables. The
+/// number of blocks is the run's where it is stated, else that of the memory account.
+/// @throws InputError
+[[nodiscard]] std::vector<ReplayedRun> replay_with_tables(const std::string& folder);
+
+/// Linear between order statistics, as NumPy's default. @param share  0..1  @param values  not empty
+[[nodiscard]] double quantile(std::vector<double> values, double share);
+
+}  // namespace kvtide::serving

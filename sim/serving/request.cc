@@ -1,0 +1,83 @@
+#include "serving/request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "base/error.h"
+#include "config/csv_table.h"
+
+namespace kvtide::serving {
+namespace {
+
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 30;
+constexpr double kMaxSeconds = 9e6;  // 104 days, what picoseconds in 64 bits hold
+constexpr std::size_t kMaxIds = 1'000'000;
+
+struct IdColumn {
+  const char* name;
+  std::int64_t tokens;
+};
+constexpr IdColumn kIdColumns[] = {{"hash_blocks", 512}, {"shared_prefix_blocks", 16}, {"shared_prefix_block_ids", 16}};
+
+}  // namespace
+
+std::vector<std::uint64_t> parse_block_ids(const std::string& text) {
+  std::vector<std::uint64_t> ids;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    std::uint64_t first = 0, last = 0;
+    const char* const end = word.data() + word.size();
+    auto [rest, error] = std::from_chars(word.data(), end, first);
+    last = first;
+    if (error == std::errc{} && rest != end && *rest == '-') {
+      const auto second = std::from_chars(rest + 1, end, last);
+      rest = second.ptr;
+      error = second.ec;
+    }
+    if (error != std::errc{} || rest != end || last < first || last - first >= kMaxIds - ids.size()) {
+      throw InputError(fmt::format("expected block ids like \"0-3 7\", at most {}, got \"{}\"", kMaxIds, word));
+    }
+    for (std::uint64_t id = first; id <= last; ++id) ids.push_back(id);
+  }
+  return ids;
+}
+
+RequestTrace load_requests(const std::string& path, const std::string& arrival_column) {
+  const config::CsvTable table = config::CsvTable::load(path);
+  const auto has_column = [&table](const std::string& name) {
+    return std::ranges::find(table.columns(), name) != table.columns().end();
+  };
+  RequestTrace trace;
+  std::string ids_column;
+  for (const IdColumn& column : kIdColumns) {
+    if (!has_column(column.name)) continue;
+    ids_column = column.name;
+    trace.shared_block_tokens = column.tokens;
+  }
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    Request request;
+    if (has_column(arrival_column)) {
+      request.arrival = from_seconds(table.number(row, arrival_column, 0, kMaxSeconds));
+    } else if (arrival_column != "arrival_s") {
+      throw InputError(fmt::format("{}: no column {}", path, arrival_column));
+    }
+    request.input_tokens = table.integer(row, "input_tokens", 1, kMaxTokens);
+    request.output_tokens = table.integer(row, "output_tokens", 1, kMaxTokens);
+    if (!ids_column.empty()) {
+      try {
+        request.shared_blocks = parse_block_ids(table.text(row, ids_column));
+      } catch (const InputError& error) {
+        throw InputError(fmt::format("{}:{}: {}: {}", path, row + 2, ids_column, error.what()));
+      }
+    }
+    trace.requests.push_back(std::move(request));
+  }
+  if (trace.requests.empty()) throw InputError(fmt::format("{}: holds no request", path));
+  std::ranges::stable_sort(trace.requests, {}, &Request::arrival);
+  return trace;
+}
+
+}  // namespace kvtide::serving

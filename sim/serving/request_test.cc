@@ -1,0 +1,67 @@
+#include "serving/request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace kvtide::serving {
+namespace {
+
+using testing::ElementsAre;
+
+RequestTrace load(const std::string& text, const std::string& arrival = "arrival_s") {
+  const std::string path = testing::TempDir() + "/requests-" + std::to_string(::getpid()) + ".csv";
+  std::ofstream(path) << text;
+  struct Remove {
+    std::string path;
+    ~Remove() { std::filesystem::remove(path); }
+  } remove{path};
+  return load_requests(path, arrival);
+}
+
+TEST(BlockIds, RangesIncludeBothEnds) {
+  EXPECT_THAT(parse_block_ids("0-2 7"), ElementsAre(0, 1, 2, 7));
+  EXPECT_THAT(parse_block_ids(""), ElementsAre());
+  EXPECT_THAT(parse_block_ids("5-5"), ElementsAre(5));
+  for (const char* wrong : {"a", "1-", "-1", "3-2", "1,2", "0-2000000", "1.5"}) {
+    EXPECT_THROW(parse_block_ids(wrong), InputError) << wrong;
+  }
+}
+
+TEST(RequestTraceFile, IsSortedByArrival) {
+  const RequestTrace trace = load("arrival_s,input_tokens,output_tokens\n2.5,10,1\n0.000001,20,2\n2.5,30,3\n");
+  ASSERT_EQ(trace.requests.size(), 3U);
+  EXPECT_EQ(trace.requests[0].input_tokens, 20);
+  EXPECT_EQ(trace.requests[0].arrival.count(), 1'000'000);  // ps
+  EXPECT_EQ(trace.requests[1].input_tokens, 10);            // equal times keep the order of the file
+  EXPECT_EQ(trace.requests[2].input_tokens, 30);
+  EXPECT_EQ(trace.shared_block_tokens, 0);
+}
+
+TEST(RequestTraceFile, KnowsTheBlockIdsOfItsSources) {
+  const RequestTrace mooncake = load("arrival_s,input_tokens,output_tokens,hash_blocks\n0,1025,5,0-1 9\n");
+  EXPECT_EQ(mooncake.shared_block_tokens, 512);
+  EXPECT_THAT(mooncake.requests[0].shared_blocks, ElementsAre(0, 1, 9));
+  EXPECT_EQ(load("input_tokens,output_tokens,shared_prefix_blocks\n9,1,\n").shared_block_tokens, 16);
+}
+
+TEST(RequestTraceFile, WithoutTimesEverybodyIsThereAtOnce) {
+  EXPECT_EQ(load("input_tokens,output_tokens\n9,1\n").requests[0].arrival.count(), 0);
+  EXPECT_THROW(load("input_tokens,output_tokens\n9,1\n", "queued_s"), InputError);
+}
+
+TEST(RequestTraceFile, RefusesWhatNoClientSends) {
+  EXPECT_THROW(load("arrival_s,input_tokens,output_tokens\n"), InputError);
+  EXPECT_THROW(load("arrival_s,input_tokens,output_tokens\n0,0,1\n"), InputError);
+  EXPECT_THROW(load("arrival_s,input_tokens,output_tokens\n0,1,0\n"), InputError);
+  EXPECT_THROW(load("arrival_s,input_tokens,output_tokens\n-1,1,1\n"), InputError);
+  EXPECT_THROW(load("arrival_s,input_tokens\n0,1\n"), InputError);
+}
+
+}  // namespace
+}  // namespace kvtide::serving

@@ -1,0 +1,198 @@
+#include "serving/scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/units.h"
+
+namespace kvtide::serving {
+
+void EngineSettings::validate() const {
+  const auto require = [](bool is_good, const char* name, auto value, const char* allowed) {
+    if (!is_good) throw InputError(fmt::format("engine: {} {}: expected {}", name, value, allowed));
+  };
+  require(num_blocks >= 2, "num_blocks", num_blocks, ">= 2");
+  require(block_size >= 1 && block_size <= 65536, "block_size", block_size, "1..65536");
+  require(max_num_seqs >= 1, "max_num_seqs", max_num_seqs, ">= 1");
+  require(max_num_batched_tokens >= 1, "max_num_batched_tokens", max_num_batched_tokens, ">= 1");
+  require(long_prefill_threshold >= 0, "long_prefill_threshold", long_prefill_threshold, ">= 0");
+  require(watermark >= 0 && watermark < 1, "watermark", watermark, "[0, 1)");
+}
+
+Scheduler::Scheduler(const EngineSettings& settings, std::int64_t shared_block_tokens)
+    : settings_((settings.validate(), settings)), pool_(settings.num_blocks) {
+  if (shared_block_tokens % settings.block_size != 0) {
+    throw InputError(
+        fmt::format("engine: block_size {}: the request trace names prefixes of {} tokens, which is no "
+                    "multiple of it",
+                    settings.block_size, shared_block_tokens));
+  }
+  blocks_per_id_ = shared_block_tokens / settings.block_size;
+}
+
+void Scheduler::add(std::size_t index, const Request& request) {
+  const std::int64_t needed = ceil_div(request.input_tokens + request.output_tokens - 1, settings_.block_size);
+  if (needed > pool_.num_usable()) {
+    throw InputError(
+        fmt::format("request {}: {} + {} tokens need {} blocks of {} tokens, the cache has {}: short by {}", index,
+                    request.input_tokens, request.output_tokens, needed, settings_.block_size, pool_.num_usable(),
+                    needed - pool_.num_usable()));
+  }
+  SequenceId id = sequences_.size();
+  if (unused_.empty()) {
+    sequences_.emplace_back();
+  } else {
+    id = unused_.back();
+    unused_.pop_back();
+  }
+  sequences_[id] = {.index = index, .request = &request, .blocks = std::move(sequences_[id].blocks)};
+  sequences_[id].blocks.clear();
+  waiting_.push_back(id);
+}
+
+/// Shared blocks by their id, all others by the request that owns them.
+BlockKey Scheduler::key_of(const Sequence& sequence, std::int64_t block) const {
+  const auto& shared = sequence.request->shared_blocks;
+  if (blocks_per_id_ > 0 && block / blocks_per_id_ < static_cast<std::int64_t>(shared.size())) {
+    const std::uint64_t id = shared[static_cast<std::size_t>(block / blocks_per_id_)];
+    return mix64(id * static_cast<std::uint64_t>(blocks_per_id_) + static_cast<std::uint64_t>(block % blocks_per_id_)) |
+           1;
+  }
+  return mix64(mix64(sequence.index + 1) + static_cast<std::uint64_t>(block)) | 1;
+}
+
+std::int64_t Scheduler::step_tokens(const Sequence& sequence, std::int64_t computed, std::int64_t budget) const {
+  std::int64_t tokens = sequence.known() - computed;
+  if (settings_.long_prefill_threshold > 0) tokens = std::min(tokens, settings_.long_prefill_threshold);
+  return std::min(tokens, budget);
+}
+
+/// Blocks for `tokens` more. @return false, with nothing taken, when there are too few
+bool Scheduler::grow(Sequence& sequence, std::int64_t tokens) {
+  const std::int64_t missing =
+      ceil_div(sequence.computed + tokens, settings_.block_size) - static_cast<std::int64_t>(sequence.blocks.size());
+  if (missing > pool_.num_free()) return false;
+  for (std::int64_t i = 0; i < missing; ++i) sequence.blocks.push_back(pool_.take());
+  return true;
+}
+
+void Scheduler::schedule(Sequence& sequence, std::int64_t tokens, StepShape& shape) {
+  sequence.scheduled = tokens;
+  if (settings_.prefix_caching) {
+    const std::int64_t full = (sequence.computed + tokens) / settings_.block_size;
+    for (; sequence.keyed < full; ++sequence.keyed) {
+      pool_.set_key(sequence.blocks[static_cast<std::size_t>(sequence.keyed)], key_of(sequence, sequence.keyed));
+    }
+  }
+  ++shape.num_rows;
+  if (tokens == 1 && sequence.computed >= sequence.request->input_tokens) {
+    ++shape.num_decodes;
+    shape.decode_kv_tokens += sequence.computed + 1;
+  } else {
+    shape.prefills.push_back({tokens, sequence.computed});
+  }
+}
+
+void Scheduler::preempt_last() {
+  const SequenceId id = running_.back();
+  running_.pop_back();
+  Sequence& sequence = sequences_[id];
+  ++counters_.preemptions;
+  counters_.lost_tokens += sequence.computed;
+  for (std::size_t i = sequence.blocks.size(); i-- > 0;) pool_.release(sequence.blocks[i]);
+  sequence.blocks.clear();
+  sequence.computed = sequence.keyed = 0;
+  waiting_.push_front(id);
+}
+
+/// Tries the head of the waiting line. @return false when it must wait
+bool Scheduler::admit(StepShape& shape, std::int64_t& budget) {
+  Sequence& sequence = sequences_[waiting_.front()];
+  std::vector<BlockId> hits;
+  std::int64_t free_hits = 0;
+  const std::int64_t num_looked_up = settings_.prefix_caching ? (sequence.known() - 1) / settings_.block_size : 0;
+  for (std::int64_t block = 0; block < num_looked_up; ++block) {
+    const BlockId found = pool_.find(key_of(sequence, block));
+    if (found < 0) break;
+    hits.push_back(found);
+    free_hits += pool_.is_free(found) ? 1 : 0;
+  }
+  const auto num_hits = static_cast<std::int64_t>(hits.size());
+  const std::int64_t computed = num_hits * settings_.block_size;
+  const std::int64_t tokens = step_tokens(sequence, computed, budget);
+  const std::int64_t reserved = settings_.reserve_full_input ? sequence.known() : computed + tokens;
+  const std::int64_t needed = ceil_div(reserved, settings_.block_size) - num_hits + free_hits;
+  const auto left_free =
+      running_.empty() ? 0 : static_cast<std::int64_t>(settings_.watermark * static_cast<double>(settings_.num_blocks));
+  if (needed + left_free > pool_.num_free()) return false;
+  for (const BlockId block : hits) pool_.share(block);
+  sequence.blocks = hits;
+  sequence.computed = computed;
+  sequence.keyed = num_hits;
+  if (!grow(sequence, tokens)) return false;  // unreachable: `needed` covers it
+  counters_.prompt_blocks += num_looked_up;
+  counters_.hit_blocks += num_hits;
+  schedule(sequence, tokens, shape);
+  budget -= tokens;
+  running_.push_back(waiting_.front());
+  waiting_.pop_front();
+  admitted_.push_back(sequence.index);
+  return true;
+}
+
+StepShape Scheduler::begin_step() {
+  StepShape shape;
+  admitted_.clear();
+  std::int64_t budget = settings_.max_num_batched_tokens;
+  bool has_preempted = false;
+  for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
+    Sequence& sequence = sequences_[running_[i]];
+    const std::int64_t tokens = step_tokens(sequence, sequence.computed, budget);
+    while (i < running_.size() && !grow(sequence, tokens)) {
+      preempt_last();
+      has_preempted = true;
+    }
+    if (i >= running_.size()) break;  // it was the last itself
+    schedule(sequence, tokens, shape);
+    budget -= tokens;
+  }
+  if (!has_preempted) {
+    while (!waiting_.empty() && budget > 0 && num_running() < settings_.max_num_seqs && admit(shape, budget)) {
+    }
+  }
+  return shape;
+}
+
+std::vector<Advance> Scheduler::finish_step() {
+  ++counters_.steps;
+  std::vector<Advance> advances;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    const SequenceId id = running_[i];
+    Sequence& sequence = sequences_[id];
+    Advance advance{.request = sequence.index, .tokens = sequence.scheduled};
+    sequence.computed += sequence.scheduled;
+    if (sequence.scheduled > 0 && sequence.computed == sequence.known()) {
+      ++sequence.generated;
+      advance.has_token = true;
+      advance.is_finished = sequence.generated == sequence.request->output_tokens;
+    }
+    if (sequence.scheduled > 0) advances.push_back(advance);
+    sequence.scheduled = 0;
+    if (advance.is_finished) {
+      for (std::size_t b = sequence.blocks.size(); b-- > 0;) pool_.release(sequence.blocks[b]);
+      sequence.blocks.clear();
+      unused_.push_back(id);
+    } else {
+      running_[kept++] = id;
+    }
+  }
+  running_.resize(kept);
+  return advances;
+}
+
+}  // namespace kvtide::serving

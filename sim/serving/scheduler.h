@@ -1,0 +1,93 @@
+#pragma once
+// Continuous batching by the rules of vLLM v1 (release 0.19.0, v1/core/sched/scheduler.py): no prefill and decode phases; every
+// running request may advance from its computed to its known tokens within the step's token budget.
+//
+//  - Running requests first, in order of admission. One that needs a block when none is free preempts the last of the running list
+//    (perhaps itself): its blocks are freed, what it generated stays known and is computed again, and it waits in front of all others.
+//  - Then waiting requests, first come first served, unless this step preempted somebody: the head must fit `max_num_seqs` and, whole,
+//    the free blocks; if it does not, nobody behind it is looked at.
+//  - Prefix cache: full blocks only, at most known - 1 tokens. A block is in the table as soon as it is scheduled.
+//
+// Example: budget 8, a decode and a prompt of 12 tokens: step 1 computes 1 + 7, step 2 computes 1 + 5 and the prompt's first token.
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "serving/block_pool.h"
+#include "serving/engine_settings.h"
+#include "serving/request.h"
+#include "serving/step_shape.h"
+
+namespace kvtide::serving {
+
+/// What one step did to a request.
+struct Advance {
+  std::size_t request = 0;   ///< index given to add()
+  std::int64_t tokens = 0;   ///< computed in this step
+  bool has_token = false;    ///< a token was generated
+  bool is_finished = false;  ///< that was its last one
+};
+
+struct SchedulerCounters {
+  std::int64_t preemptions = 0;
+  std::int64_t lost_tokens = 0;    ///< computed, then freed by a preemption
+  std::int64_t prompt_blocks = 0;  ///< full blocks looked up at admissions
+  std::int64_t hit_blocks = 0;     ///< of those, found in the prefix cache
+  std::int64_t steps = 0;
+};
+
+class Scheduler {
+ public:
+  /// @param shared_block_tokens  tokens of one id in Request::shared_blocks; a multiple of the block size, or 0
+  /// @throws InputError
+  Scheduler(const EngineSettings& settings, std::int64_t shared_block_tokens);
+
+  /// Puts a request at the end of the waiting line. @param request  outlives this object
+  /// @throws InputError when it can never run: more blocks than there are
+  void add(std::size_t index, const Request& request);
+
+  [[nodiscard]] bool is_idle() const { return waiting_.empty() && running_.empty(); }
+  [[nodiscard]] std::int64_t num_running() const { return static_cast<std::int64_t>(running_.size()); }
+  [[nodiscard]] std::int64_t num_waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
+  [[nodiscard]] std::int64_t num_free_blocks() const { return pool_.num_free(); }
+  [[nodiscard]] const SchedulerCounters& counters() const { return counters_; }
+
+  /// Chooses what the next step computes; empty when nobody can run. finish_step() must follow.
+  [[nodiscard]] StepShape begin_step();
+  /// Requests admitted by the last begin_step(), for the first or a further time.
+  [[nodiscard]] const std::vector<std::size_t>& admitted() const { return admitted_; }
+  /// Ends the step: tokens appear, finished requests free their blocks. In order of the batch.
+  [[nodiscard]] std::vector<Advance> finish_step();
+
+ private:
+  struct Sequence {
+    std::size_t index = 0;
+    const Request* request = nullptr;
+    std::int64_t computed = 0, generated = 0;
+    std::int64_t scheduled = 0;  // tokens of the present step
+    std::int64_t keyed = 0;      // blocks that have their key
+    std::vector<BlockId> blocks;
+    [[nodiscard]] std::int64_t known() const { return request->input_tokens + generated; }
+  };
+  using SequenceId = std::size_t;
+
+  [[nodiscard]] BlockKey key_of(const Sequence& sequence, std::int64_t block) const;
+  [[nodiscard]] std::int64_t step_tokens(const Sequence& sequence, std::int64_t computed, std::int64_t budget) const;
+  bool grow(Sequence& sequence, std::int64_t tokens);
+  void schedule(Sequence& sequence, std::int64_t tokens, StepShape& shape);
+  void preempt_last();
+  bool admit(StepShape& shape, std::int64_t& budget);
+
+  EngineSettings settings_;
+  std::int64_t blocks_per_id_ = 0;
+  BlockPool pool_;
+  std::vector<Sequence> sequences_;  // [SequenceId]; slots of finished ones are used again
+  std::vector<SequenceId> unused_;
+  std::deque<SequenceId> waiting_;
+  std::vector<SequenceId> running_;
+  std::vector<std::size_t> admitted_;
+  SchedulerCounters counters_;
+};
+
+}  // namespace kvtide::serving

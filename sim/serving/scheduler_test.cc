@@ -1,0 +1,206 @@
+#include "serving/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+
+namespace kvtide::serving {
+namespace {
+
+class SchedulerTest : public testing::Test {
+ protected:
+  Scheduler& make(const EngineSettings& settings, std::int64_t shared_block_tokens = 0) {
+    scheduler_ = std::make_unique<Scheduler>(settings, shared_block_tokens);
+    return *scheduler_;
+  }
+  void add(std::int64_t input, std::int64_t output, std::vector<std::uint64_t> shared = {}) {
+    requests_.push_back(std::make_unique<Request>(
+        Request{.input_tokens = input, .output_tokens = output, .shared_blocks = std::move(shared)}));
+    scheduler_->add(requests_.size() - 1, *requests_.back());
+  }
+  /// One step as text: prompt tokens of each chunk, then the number of decodes; and who finished.
+  std::string step() {
+    const StepShape shape = scheduler_->begin_step();
+    std::string text;
+    for (const PrefillChunk& chunk : shape.prefills) {
+      text += std::to_string(chunk.tokens) + "@" + std::to_string(chunk.kv_before) + " ";
+    }
+    text += "+" + std::to_string(shape.num_decodes);
+    for (const Advance& advance : scheduler_->finish_step()) {
+      if (advance.is_finished) text += " end" + std::to_string(advance.request);
+    }
+    return text;
+  }
+
+  std::unique_ptr<Scheduler> scheduler_;
+  std::vector<std::unique_ptr<Request>> requests_;
+};
+
+EngineSettings small(std::int64_t usable_blocks) {
+  return {.num_blocks = usable_blocks + 1,
+          .block_size = 4,
+          .max_num_seqs = 8,
+          .max_num_batched_tokens = 8,
+          .prefix_caching = false};
+}
+
+TEST_F(SchedulerTest, APromptIsCutByTheBudgetAndDecodesGoFirst) {
+  make(small(100));
+  add(4, 9);
+  EXPECT_EQ(step(), "4@0 +0");  // and its first token
+  add(12, 2);
+  EXPECT_EQ(step(), "7@0 +1");  // budget 8: one decode, 7 prompt tokens
+  EXPECT_EQ(step(), "5@7 +1");  // the prompt is complete: its first token
+  EXPECT_EQ(step(), "+2 end1");
+  EXPECT_EQ(step(), "+1");
+}
+
+TEST_F(SchedulerTest, ALongPromptMayBeHeldToAThreshold) {
+  EngineSettings settings = small(100);
+  settings.long_prefill_threshold = 3;
+  make(settings);
+  add(6, 1);
+  add(2, 1);
+  EXPECT_EQ(step(), "3@0 2@0 +0 end1");
+  EXPECT_EQ(step(), "3@3 +0 end0");
+}
+
+TEST_F(SchedulerTest, NoMoreSequencesRunThanAllowed) {
+  EngineSettings settings = small(100);
+  settings.max_num_seqs = 1;
+  make(settings);
+  add(2, 2);
+  add(2, 1);
+  EXPECT_EQ(step(), "2@0 +0");
+  EXPECT_EQ(step(), "+1 end0");
+  EXPECT_EQ(step(), "2@0 +0 end1");
+}
+
+TEST_F(SchedulerTest, TheHeadOfTheLineBlocksThoseBehindIt) {
+  make(small(4));  // 16 tokens
+  add(4, 9);       // 1 block now
+  EXPECT_EQ(step(), "4@0 +0");
+  add(16, 1);  // needs 4 blocks, 3 are free
+  add(1, 1);   // would fit
+  EXPECT_EQ(step(), "+1");
+  EXPECT_EQ(scheduler_->num_waiting(), 2);
+}
+
+TEST_F(SchedulerTest, WhoLacksABlockPreemptsTheLastAndNobodyIsAdmittedInThatStep) {
+  make(small(4));
+  add(7, 9);
+  add(7, 9);
+  EXPECT_EQ(step(), "7@0 1@0 +0");
+  EXPECT_EQ(step(), "6@1 +1");  // 8 and 7 tokens: two blocks each, all four taken
+  add(1, 1);
+  // Request 0 computes its 9th token: a third block. Request 1 is preempted and waits in front of request 2.
+  EXPECT_EQ(step(), "+1");
+  EXPECT_EQ(scheduler_->counters().preemptions, 1);
+  EXPECT_EQ(scheduler_->counters().lost_tokens, 7);
+  EXPECT_EQ(scheduler_->num_waiting(), 2);
+  // One block is free; request 1 knows 7 + 1 tokens and needs two: request 2 must wait behind it.
+  EXPECT_EQ(step(), "+1");
+  EXPECT_EQ(scheduler_->num_waiting(), 2);
+}
+
+TEST_F(SchedulerTest, APreemptedRequestComputesItsGeneratedTokensAgain) {
+  make(small(3));  // 12 tokens
+  add(7, 3);
+  add(3, 4);
+  EXPECT_EQ(step(), "7@0 1@0 +0");
+  EXPECT_EQ(step(), "2@1 +1");   // 8 + 3 tokens: 2 + 1 blocks, none free
+  EXPECT_EQ(step(), "+1 end0");  // the 9th token needs a block: request 1 (3 computed, 1 generated) is preempted
+  EXPECT_EQ(scheduler_->counters().preemptions, 1);
+  EXPECT_EQ(step(), "4@0 +0");  // 3 prompt tokens and the generated one: now it has two
+  EXPECT_EQ(step(), "+1");
+  EXPECT_EQ(step(), "+1 end1");
+  EXPECT_TRUE(scheduler_->is_idle());
+  EXPECT_EQ(scheduler_->num_free_blocks(), 3);
+}
+
+TEST_F(SchedulerTest, AWatermarkHoldsAdmissionsBackButNotTheFirst) {
+  EngineSettings settings = small(9);
+  settings.watermark = 0.5;  // 5 of 10 blocks
+  make(settings);
+  add(16, 2);  // 4 blocks, nobody runs: admitted though only 5 are left
+  add(4, 1);   // 1 block + 5 in reserve > 5
+  EXPECT_EQ(step(), "8@0 +0");
+  EXPECT_EQ(scheduler_->num_waiting(), 1);
+}
+
+TEST_F(SchedulerTest, OnlyFullBlocksAreReusedAndTheLastTokenIsComputedAgain) {
+  EngineSettings settings = small(100);
+  settings.prefix_caching = true;
+  make(settings, 4);
+  add(8, 1, {1, 2});
+  EXPECT_EQ(step(), "8@0 +0 end0");
+  add(8, 1, {1, 2});  // at most 7 tokens may be hits: one block
+  EXPECT_EQ(step(), "4@4 +0 end1");
+  add(9, 1, {1, 2});  // now both
+  EXPECT_EQ(step(), "1@8 +0 end2");
+  add(9, 1, {3, 2});  // chains differ from the first block on: no hit, whatever follows
+  EXPECT_EQ(step(), "8@0 +0");
+}
+
+TEST_F(SchedulerTest, ABlockIsKnownAsSoonAsItIsScheduled) {
+  EngineSettings settings = small(100);
+  settings.prefix_caching = true;
+  make(settings, 4);
+  add(5, 1, {1});
+  add(5, 1, {1});
+  EXPECT_EQ(step(), "5@0 1@4 +0 end0 end1");  // the second hits what the first computes in this very step
+}
+
+TEST_F(SchedulerTest, APreemptedRequestHitsItsOwnBlocks) {
+  EngineSettings settings = small(4);
+  settings.prefix_caching = true;
+  make(settings);
+  add(7, 3);
+  add(7, 2);
+  EXPECT_EQ(step(), "7@0 1@0 +0");
+  EXPECT_EQ(step(), "6@1 +1");
+  // Request 0's 9th token preempts request 1, whose last block is freed first and taken; its first one is still known.
+  EXPECT_EQ(step(), "+1 end0");
+  EXPECT_EQ(scheduler_->counters().preemptions, 1);
+  EXPECT_EQ(step(), "4@4 +0 end1");  // 7 + 1 known tokens, 4 of them in the cache
+  EXPECT_EQ(scheduler_->counters().hit_blocks, 1);
+}
+
+TEST_F(SchedulerTest, ARequestLargerThanTheCacheIsRefusedWithWhatIsMissing) {
+  make(small(4));
+  try {
+    add(16, 2);  // 17 tokens are stored: the last one is never computed on
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("need 5 blocks of 4 tokens, the cache has 4: short by 1"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_NO_THROW(add(16, 1));
+}
+
+TEST_F(SchedulerTest, BlocksTakenAreBlocksReturned) {
+  EngineSettings settings = small(40);
+  settings.prefix_caching = true;
+  make(settings, 4);
+  for (std::int64_t i = 0; i < 50; ++i) add(1 + i % 17, 1 + i % 7, {static_cast<std::uint64_t>(i % 3)});
+  int steps = 0;
+  while (!scheduler_->is_idle() && ++steps < 10000) (void)step();
+  EXPECT_TRUE(scheduler_->is_idle());
+  EXPECT_EQ(scheduler_->num_free_blocks(), 40);
+}
+
+TEST(EngineSettings, RefusesWhatCannotBe) {
+  EXPECT_THROW(Scheduler({.num_blocks = 1}, 0), InputError);
+  EXPECT_THROW(Scheduler({.num_blocks = 10, .block_size = 0}, 0), InputError);
+  EXPECT_THROW(Scheduler({.num_blocks = 10, .max_num_seqs = 0}, 0), InputError);
+  EXPECT_THROW(Scheduler({.num_blocks = 10, .watermark = 1.0}, 0), InputError);
+  EXPECT_THROW(Scheduler({.num_blocks = 10, .block_size = 24}, 16), InputError);  // ids of 16 tokens, blocks of 24
+  EXPECT_NO_THROW(Scheduler({.num_blocks = 10, .block_size = 8}, 16));
+}
+
+}  // namespace
+}  // namespace kvtide::serving
