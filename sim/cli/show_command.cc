@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/show_machine.h"
 #include "cli/show_models.h"
+#include "cli/show_resonance.h"
 #include "cli/table.h"
 #include "gpu/gpu_profile.h"
 #include "kv/compression/scorer.h"
@@ -86,7 +87,13 @@ int run(const Arguments& arguments) {
     return kDone;
   }
   names.emplace_back("machine");
-  if (arguments.has("json")) throw InputError("kvtide show: --json is available for models and machine");
+  if (arguments.positional[0] == "resonance") {
+    show_resonance(arguments.text("model").value_or(name), arguments.text("block-sizes").value_or(""),
+                   arguments.has("json"));
+    return kDone;
+  }
+  names.emplace_back("resonance");
+  if (arguments.has("json")) throw InputError("kvtide show: --json is available for models, machine and resonance");
   for (const Topic& topic : kTopics) {
     if (arguments.positional[0] == topic.name) {
       topic.show(name);
@@ -95,26 +102,30 @@ int run(const Arguments& arguments) {
     names.emplace_back(topic.name);
   }
   const std::string nearest = nearest_name(arguments.positional[0], names);
-  throw InputError(
-      fmt::format("kvtide show: expected models, gpus, machine, scorers, codecs or experiments, got \"{}\"{}",
-                  arguments.positional[0], nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
+  throw InputError(fmt::format(
+      "kvtide show: expected models, gpus, machine, resonance, scorers, codecs or experiments, got \"{}\"{}",
+      arguments.positional[0], nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
 }
 
 }  // namespace
 
 Command show_command() {
-  return {.name = "show",
-          .positional = "models|gpus|machine|scorers|codecs|experiments [NAME]",
-          .min_positional = 1,
-          .max_positional = 2,
-          .summary = "what is built in; with a name, the whole record with its sources",
-          .options = {{"json", "", "one JSON document on stdout (models, machine)"},
-                      {"gpu", "NAME", "machine: a name from hw_profiles/ or a path"},
-                      {"pattern", "YAML", "machine: {chunk: 4 KiB, streams: 528, writes: 0, in_flight: 4 MiB}"},
-                      {"fidelity", "TIER", "machine: sampled (default), roofline or detailed memory"}},
-          .examples = {"kvtide show gpus h100-sxm", "kvtide show models path/to/config.json",
-                       "kvtide show machine --gpu h100-sxm --pattern '{chunk: 4 KiB}'"},
-          .run = &run};
+  return {
+      .name = "show",
+      .positional = "models|gpus|machine|resonance|scorers|codecs|experiments [NAME]",
+      .min_positional = 1,
+      .max_positional = 2,
+      .summary = "what is built in; with a name, the whole record with its sources",
+      .options = {{"json", "", "one JSON document on stdout (models, machine, resonance)"},
+                  {"model", "NAME", "resonance: a name from models/ or a path"},
+                  {"block-sizes", "LIST", "resonance: 16,32,64,128,256 by default"},
+                  {"gpu", "NAME", "machine: a name from hw_profiles/ or a path"},
+                  {"pattern", "YAML", "machine: {chunk: 4 KiB, streams: 528, writes: 0, in_flight: 4 MiB}"},
+                  {"fidelity", "TIER", "machine: sampled (default), roofline or detailed memory"}},
+      .examples = {"kvtide show gpus h100-sxm", "kvtide show resonance --model llama-3.1-8b --block-sizes 64,96,128",
+                   "kvtide show models path/to/config.json",
+                   "kvtide show machine --gpu h100-sxm --pattern '{chunk: 4 KiB}'"},
+      .run = &run};
 }
 
 }  // namespace kvtide::cli
