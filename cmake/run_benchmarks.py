@@ -2,7 +2,7 @@
 
     kvtide bench [ROOM] [--json] [--compare] [--keep]
 
-ROOM is engine, gpu, kv, attention, loss or experiment. Rates are per second of processor time, so that a busy machine
+ROOM is engine, gpu, kv, attention, loss, statistics (calibration of the period tests: percents, minutes) or experiment. Rates are per second of processor time, so that a busy machine
 disturbs them little. `reference` is measured in the same run; it is empty where there is nothing to compare with.
 """
 
@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ["engine", "gpu", "kv", "attention", "loss", "experiment"]
+ROOMS = ["engine", "gpu", "kv", "attention", "loss", "statistics", "experiment"]
 # How the names of a room's benchmarks begin.
 PREFIXES = {"gpu": "Memory/|gpu_"}
 
@@ -63,7 +63,7 @@ def run_cpp(program, room, seconds, repeats):
         if row.get("error_occurred"):
             say(f"kvtide bench: {row['run_name']}: {row.get('error_message', 'failed')}")
             continue
-        name = row["run_name"].removesuffix("/iterations:1")
+        name = row["run_name"].removesuffix("/repeats:1").removesuffix("/iterations:1")
         if name not in best or row["cpu_time"] < best[name]["cpu_time"]:
             best[name] = row
     return document["context"], best
@@ -79,7 +79,11 @@ def tier_of(name):
 
 
 def as_benchmark(name, row):
-    """The document's row: a rate where the benchmark counts something, else its time."""
+    """The document's row: a rate where the benchmark counts something, a share where it counts outcomes, else its time."""
+    if "share_percent" in row:
+        return {"name": name, "value": row["share_percent"], "unit": "%", "reference": row.get("tabulated_percent"),
+                "ratio": None, "tier": None, "work": row["label"],
+                "reference_name": "tabulated" if "tabulated_percent" in row else None}
     if "items_per_second" in row:
         work = row.get("label") or {"engine": "events", "gpu": "32 B requests"}.get(room_of(name), "items")
         value, unit = row["items_per_second"], "1/s"

@@ -36,6 +36,13 @@ def test_what_is_counted_decides_the_unit():
     assert counted["work"] == "tokens"
 
 
+def test_calibrations_are_shares_with_what_others_found():
+    share = bench.as_benchmark("statistics_level_power/0/5", {"share_percent": 86.0, "tabulated_percent": 88.0, "label": "200 runs"})
+    assert (share["value"], share["unit"], share["reference"], share["reference_name"]) == (86.0, "%", 88.0, "tabulated")
+    alone = bench.as_benchmark("statistics_scan_power/32", {"share_percent": 50.0, "label": "100 runs"})
+    assert alone["reference"] is None and alone["ratio"] is None
+
+
 @pytest.mark.parametrize("name, tier", [("Memory/hbm3/seq", "detailed"), ("Memory/tier/sampled_new", "sampled"),
                                         ("Memory/tier/roofline", "roofline"), ("engine_store", None)])
 def test_tier_is_that_of_the_memory_model(name, tier):
