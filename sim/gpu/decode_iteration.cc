@@ -101,7 +101,8 @@ class Stream {
 DecodeIteration decode_iteration(Gpu& gpu, const DecoderShape& shape, const DecodeStepWork& work, L2State l2) {
   check(shape, work);
   const auto gemm = [&](std::int64_t n, std::int64_t k) {
-    return gpu.gemm({.m = work.batch, .n = n, .k = k, .weight_bytes_per_element = shape.weight_bytes_per_element});
+    const OperandFormat format = shape.weight_bytes_per_element == 1 ? OperandFormat::fp8 : OperandFormat::bfloat16;
+    return gpu.gemm({.m = work.batch, .n = n, .k = k, .format = format});
   };
   const std::int64_t query_size = shape.num_query_heads * shape.head_dim;
   const std::int64_t kv_size = shape.num_kv_heads * shape.head_dim;

@@ -15,49 +15,73 @@ namespace {
 
 constexpr double kMaxSeconds = 1e6;  // keeps a duration inside 64 bits of picoseconds
 constexpr std::int64_t kMaxDimension = std::int64_t{1} << 40;
-constexpr Bytes kWeightRun = Bytes{64} << 10;  // weights are streamed in order: long runs
-constexpr double kActivationBytes = 2;         // of an element, in and out
+constexpr double kMaxProduct = 1e30;            // of m, n, k and groups: keeps every count finite
+constexpr Bytes kOperandRun = Bytes{64} << 10;  // weights are streamed in order: long runs
+constexpr double kOutputBytes = 2;              // of a result
+constexpr double kPartialBytes = 4;             // of a partial sum when k is split
+constexpr double kOverlap = 4;                  // loads and arithmetic overlap nearly, as in decode_attention.cc
+constexpr std::int64_t kShortestPart = 128;     // of k: two steps of 64, less leaves nothing to overlap
 
 struct TileShape {
   std::int64_t m = 0;
   std::int64_t n = 0;
 };
-// Output tiles of CUTLASS's Hopper and Ampere kernels (its default configurations).
-constexpr std::array kTiles{TileShape{64, 64}, TileShape{64, 128}, TileShape{128, 128}, TileShape{128, 256}};
-constexpr std::array<std::int64_t, 4> kSplits{1, 2, 4, 8};
-constexpr std::int64_t kShortestPart = 128;  // of k: two steps of 64, less leaves nothing to overlap
+// Output tiles that CUTLASS and cuBLAS are compiled for on these GPUs, the narrow ones for few rows.
+constexpr std::array kTiles{TileShape{64, 32},  TileShape{64, 64},   TileShape{128, 32},
+                            TileShape{64, 128}, TileShape{128, 64},  TileShape{128, 128},
+                            TileShape{64, 256}, TileShape{128, 256}, TileShape{256, 128}};
 
-void check(const GpuProfile& profile, const GemmWork& work) {
+/// Bytes and rates of one call.
+struct Call {
+  double m = 0, n = 0, k = 0, groups = 1;
+  double activation_bytes = 0;  ///< of an element
+  double weight_bytes = 0;
+  double activation_stream = 0;  ///< B/s that one SM loads
+  double weight_stream = 0;
+  double tensor = 0;  ///< FLOP/s of one SM
+  double memory_time = 0;
+};
+
+void check(const GemmWork& work) {
+  double product = static_cast<double>(std::max<std::int64_t>(1, work.num_groups));
   for (const std::int64_t dimension : {work.m, work.n, work.k}) {
+    product *= static_cast<double>(dimension);
     if (dimension < 1 || dimension > kMaxDimension) {
       throw InputError(
           fmt::format("gemm: m, n and k must be in 1..{}, got {} x {} x {}", kMaxDimension, work.m, work.n, work.k));
     }
   }
-  if (work.weight_bytes_per_element != 1 && work.weight_bytes_per_element != 2) {
+  if (work.num_groups < 1 || work.num_groups > kMaxDimension || product > kMaxProduct) {
     throw InputError(
-        fmt::format("gemm: weight_bytes_per_element must be 1 or 2, got {}", work.weight_bytes_per_element));
-  }
-  if (work.weight_bytes_per_element == 1 && profile.tensor_flops_8bit <= 0) {
-    throw InputError(fmt::format("gemm: {} has no 8-bit floating-point tensor cores", profile.name));
+        fmt::format("gemm: {} groups of {} x {} x {} are out of range", work.num_groups, work.m, work.n, work.k));
   }
 }
 
-/// Seconds in the tensor cores for the best tile and split.
-double tensor_time(const GpuProfile& profile, const GemmWork& work) {
-  const double num_sms = static_cast<double>(profile.num_sms);
-  const double rate = (work.weight_bytes_per_element == 1 ? profile.tensor_flops_8bit : profile.tensor_flops_16bit) *
-                      profile.gemm.tensor_efficiency / num_sms;
+/// Seconds of the body for the best tile and number of parts.
+double best_body(const GpuProfile& profile, const GemmKernel& kernel, const Call& call) {
+  const double sms = static_cast<double>(profile.num_sms);
   double best = std::numeric_limits<double>::infinity();
   for (const TileShape& tile : kTiles) {
-    const double num_tiles =
-        static_cast<double>(ceil_div(work.m, tile.m)) * static_cast<double>(ceil_div(work.n, tile.n));
-    for (const std::int64_t parts : kSplits) {
-      if (parts > 1 && work.k / parts < kShortestPart) break;
-      const double own_k = static_cast<double>(work.k) / static_cast<double>(parts);
-      const double block_time = 2 * static_cast<double>(tile.m * tile.n) * own_k / rate;
-      const double waves = std::ceil(num_tiles * static_cast<double>(parts) / num_sms);
-      best = std::min(best, waves * block_time + (parts > 1 ? profile.gemm.combine_time : 0));
+    if (std::min(tile.m, tile.n) < kernel.smallest_tile) continue;
+    const double tile_m = static_cast<double>(tile.m);
+    const double tile_n = static_cast<double>(tile.n);
+    const double num_tiles = call.groups * std::ceil(call.m / tile_m) * std::ceil(call.n / tile_n);
+    for (std::int64_t parts = 1; parts <= kernel.max_splits; parts *= 2) {
+      const double split = static_cast<double>(parts);
+      if (parts > 1 && call.k / split < static_cast<double>(kShortestPart)) break;
+      const double own_k = std::ceil(call.k / split);
+      const double columns = std::min(tile_n, call.n);  // rows and columns beyond the matrix are computed, not loaded
+      const double arithmetic = own_k * 2 * tile_m * tile_n / call.tensor;
+      const double load = own_k * (std::min(tile_m, call.m) * call.activation_bytes / call.activation_stream +
+                                   columns * call.weight_bytes / call.weight_stream);
+      const double waves = std::ceil(num_tiles * split / sms) * (kernel.task_time + std::max(arithmetic, load));
+      const double longest = std::max(waves, call.memory_time);
+      const double body =
+          longest * std::pow(1 + std::pow(std::min(waves, call.memory_time) / longest, kOverlap), 1 / kOverlap);
+      const double combine =
+          parts > 1 ? kernel.combine_time + call.groups * call.m * call.n * kPartialBytes * split / profile.l2_bandwidth
+                    : 0;
+      best = std::min(best, body + combine);
     }
   }
   return best;
@@ -65,28 +89,55 @@ double tensor_time(const GpuProfile& profile, const GemmWork& work) {
 
 }  // namespace
 
-KernelTime time_gemm(const GpuProfile& profile, MemoryModel& memory, const GemmWork& work) {
-  check(profile, work);
-  const double m = static_cast<double>(work.m);
-  const double n = static_cast<double>(work.n);
-  const double k = static_cast<double>(work.k);
-  const double read = n * k * static_cast<double>(work.weight_bytes_per_element) + m * k * kActivationBytes;
-  const double written = m * n * kActivationBytes;
+KernelTime time_gemm(const GpuProfile& profile, MemoryModel& memory, const GemmWork& work, L2State weights) {
+  check(work);
+  const GemmKernel& kernel = profile.kernels.gemm_kernel(work);
+  const double sms = static_cast<double>(profile.num_sms);
+  Call call{.m = static_cast<double>(work.m),
+            .n = static_cast<double>(work.n),
+            .k = static_cast<double>(work.k),
+            .groups = static_cast<double>(work.num_groups),
+            .activation_bytes = activation_bytes(work.format),
+            .weight_bytes = weight_bytes(work.format)};
+  const double all_weights = call.groups * call.n * call.k * call.weight_bytes;
+  const double activations = call.groups * call.m * (call.k * call.activation_bytes + call.n * kOutputBytes);
+  const double capacity = static_cast<double>(profile.l2_bytes) * profile.l2_usable_share;
+  const bool is_warm = weights == L2State::warm;
+  const double hit_rate = cyclic_hit_rate(activations + (is_warm ? all_weights : 0), capacity);
+  const double weight_hit_rate = is_warm ? hit_rate : 0;
+  const double missed = all_weights * (1 - weight_hit_rate) + activations * (1 - hit_rate);
   // Writes of a GEMM come in bursts of whole tiles; they are priced at the read rate.
-  const TrafficTime hbm = traffic_time(profile, memory, {{read + written, kWeightRun, 0}});
-  const double tensor = tensor_time(profile, work);
-  const double fixed = profile.graph_launch_latency + profile.gemm.fixed_time;
-  const double body = std::max(tensor, hbm.seconds);
-  if (!(fixed + body < kMaxSeconds)) {
+  const TrafficTime hbm = traffic_time(profile, memory, {{missed, kOperandRun, 0}});
+  call.memory_time = hbm.seconds + (all_weights + activations - missed) / profile.l2_bandwidth;
+  const auto latency = [&](double hits) { return hits * profile.l2_latency + (1 - hits) * profile.memory_latency; };
+  call.activation_stream = static_cast<double>(kernel.bytes_in_flight) / latency(hit_rate);
+  call.weight_stream = static_cast<double>(kernel.bytes_in_flight) / latency(weight_hit_rate);
+  call.tensor = tensor_rate(profile, work.format) * kernel.tensor_efficiency / sms;
+
+  const double body = best_body(profile, kernel, call);
+  double pass = 0;
+  if (kernel.pass_bytes > 0) {
+    const double elements = call.groups * call.m * call.k;
+    const double pass_hit_rate = cyclic_hit_rate(elements * (kOutputBytes + call.activation_bytes), capacity);
+    const double moved = elements * kernel.pass_bytes;
+    const double from_l2 = moved * pass_hit_rate / profile.l2_bandwidth;
+    const double from_hbm = traffic_time(profile, memory, {{moved * (1 - pass_hit_rate), kOperandRun, 0}}).seconds;
+    pass = std::max(call.groups * call.m * kernel.row_time / sms, from_l2 + from_hbm);
+  }
+  const double fixed = profile.graph_launch_latency + kernel.fixed_time;
+  const double total = std::max(fixed + pass + body, work.from_host ? kernel.host_time : 0);
+  if (!(total < kMaxSeconds)) {
     throw InputError(
-        fmt::format("gemm: {} x {} x {} takes {:.3g} s, more than a million", work.m, work.n, work.k, body));
+        fmt::format("gemm: {} x {} x {} takes {:.3g} s, more than a million", work.m, work.n, work.k, total));
   }
   KernelTime time;
-  time.duration = from_seconds(fixed + body);
-  time.hbm_bytes = static_cast<Bytes>(std::llround(read + written));
+  time.duration = from_seconds(total);
+  time.hbm_bytes = static_cast<Bytes>(std::llround(missed));
   time.row_hit_rate = hbm.row_hit_rate;
-  time.memory_busy_share = hbm.seconds / (fixed + body);
-  time.limited_by = fixed >= body ? "launch" : tensor > hbm.seconds ? "compute" : "memory";
+  time.memory_busy_share = hbm.seconds / total;
+  time.limited_by = fixed >= body + pass || total > fixed + pass + body ? "launch"
+                    : call.memory_time >= 0.8 * body                    ? "memory"
+                                                                        : "compute";
   return time;
 }
 

@@ -3,9 +3,12 @@
 #include <utility>
 
 #include "base/error.h"
-#include "gpu/compress_blocks.h"
 #include "gpu/decode_attention.h"
 #include "gpu/gemm.h"
+#include "gpu/host_transfer.h"
+#include "gpu/prefill_attention.h"
+#include "gpu/quantize.h"
+#include "gpu/stream_kernel.h"
 
 namespace kvtide::gpu {
 
@@ -32,11 +35,20 @@ MemoryModel& Gpu::memory() {
 KernelTime Gpu::decode_attention(const DecodeAttentionWork& work, L2State l2) {
   return time_decode_attention(impl_->profile, *impl_->memory, work, l2);
 }
-KernelTime Gpu::gemm(const GemmWork& work) {
-  return time_gemm(impl_->profile, *impl_->memory, work);
+KernelTime Gpu::prefill_attention(const PrefillAttentionWork& work, L2State l2) {
+  return time_prefill_attention(impl_->profile, *impl_->memory, work, l2);
 }
-KernelTime Gpu::compress_blocks(const CompressBlocksWork& work) {
-  return time_compress_blocks(impl_->profile, *impl_->memory, work);
+KernelTime Gpu::gemm(const GemmWork& work, L2State weights) {
+  return time_gemm(impl_->profile, *impl_->memory, work, weights);
+}
+KernelTime Gpu::quantize(const QuantizeWork& work, L2State l2) {
+  return time_quantize(impl_->profile, *impl_->memory, work, l2);
+}
+KernelTime Gpu::host_transfer(const HostTransferWork& work) const {
+  return time_host_transfer(impl_->profile, work);
+}
+KernelTime Gpu::stream(const StreamWork& work) {
+  return time_stream(impl_->profile, *impl_->memory, work);
 }
 
 }  // namespace kvtide::gpu

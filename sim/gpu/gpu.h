@@ -26,8 +26,12 @@ class Gpu {
 
   // Deterministic; safe to call from several threads. @throws InputError on work out of range
   [[nodiscard]] KernelTime decode_attention(const DecodeAttentionWork& work, L2State l2 = L2State::cold);
-  [[nodiscard]] KernelTime gemm(const GemmWork& work);
-  [[nodiscard]] KernelTime compress_blocks(const CompressBlocksWork& work);
+  [[nodiscard]] KernelTime prefill_attention(const PrefillAttentionWork& work, L2State l2 = L2State::cold);
+  [[nodiscard]] KernelTime gemm(const GemmWork& work, L2State weights = L2State::cold);
+  [[nodiscard]] KernelTime quantize(const QuantizeWork& work, L2State l2 = L2State::warm);
+  [[nodiscard]] KernelTime stream(const StreamWork& work);
+  [[nodiscard]] KernelTime compress_blocks(const CompressBlocksWork& work) { return stream(work); }
+  [[nodiscard]] KernelTime host_transfer(const HostTransferWork& work) const;
 
  private:
   struct Impl;

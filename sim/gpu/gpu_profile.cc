@@ -58,6 +58,9 @@ void read_sms(const Value& map, GpuProfile& profile) {
   profile.tensor_flops_16bit = sms.quantity("tensor_16bit", positive_quantity(Dimension::flops, 1e19));
   profile.tensor_flops_8bit =
       sms.quantity("tensor_8bit", {.dimension = Dimension::flops, .fallback = {}, .min = 0, .max = 1e19});
+  const config::QuantityRule any_rate{.dimension = Dimension::flops, .fallback = {}, .min = 0, .max = 1e19};
+  if (sms.raw("tensor_int8").exists()) profile.tensor_ops_int8 = sms.quantity("tensor_int8", any_rate);
+  if (sms.raw("tensor_4bit").exists()) profile.tensor_flops_4bit = sms.quantity("tensor_4bit", any_rate);
   profile.cuda_core_flops = sms.quantity("fp32", positive_quantity(Dimension::flops, 1e19));
   profile.bytes_in_flight =
       static_cast<Bytes>(sms.quantity("bytes_in_flight", positive_quantity(Dimension::size, 1e9)));
@@ -79,16 +82,22 @@ GpuProfile read_profile(const config::Document& document) {
   FactReader launch(root.at("launch"), profile.facts);
   profile.graph_launch_latency = launch.quantity("graph", seconds());
   profile.stream_launch_latency = launch.quantity("stream", seconds());
+  if (root.at("host_link").exists()) {
+    FactReader link(root.at("host_link"), profile.facts);
+    profile.host_bandwidth = link.quantity("bandwidth", positive_quantity(Dimension::bandwidth, 1e15));
+  }
   const Value kernels = root.at("attention_kernels");
   for (const Value& kernel : kernels.items()) {
     profile.attention_kernels.push_back(kernel.is_map() ? read_attention_kernel(kernel, profile.facts)
                                                         : load_attention_kernel(kernel.as_string(), profile.facts));
   }
   if (profile.attention_kernels.empty()) kernels.error("expected at least one kernel");
-  FactReader gemm(root.at("gemm"), profile.facts);
-  profile.gemm.fixed_time = gemm.quantity("fixed_time", seconds());
-  profile.gemm.combine_time = gemm.quantity("combine_time", seconds());
-  profile.gemm.tensor_efficiency = gemm.number("tensor_efficiency", 0.001, 1);
+  FactReader sms(root.at("sm"), profile.facts);
+  profile.kernels = load_kernel_set(FactReader(root, profile.facts).text("kernel_set"), profile.facts);
+  if (sms.raw("matmul_16bit").exists() && profile.kernels.matmul_share > 0 && profile.tensor_flops_16bit > 0) {
+    const double reached = sms.quantity("matmul_16bit", positive_quantity(Dimension::flops, 1e19));
+    profile.tensor_derating = std::min(1.0, reached / profile.tensor_flops_16bit / profile.kernels.matmul_share);
+  }
   root.finish();
   document.throw_if_errors();
   return profile;

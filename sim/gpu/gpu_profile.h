@@ -13,15 +13,9 @@
 #include "base/units.h"
 #include "gpu/attention_kernel.h"
 #include "gpu/interconnect.h"
+#include "gpu/kernel_set.h"
 
 namespace kvtide::gpu {
-
-/// Costs of a dense GEMM that no datasheet tells.
-struct GemmKernel {
-  double fixed_time = 0;         ///< s, ramp and epilogue, once a call (launch not included)
-  double combine_time = 0;       ///< s, sum over the parts when k is split
-  double tensor_efficiency = 0;  ///< of the tensor throughput in a full wave of tiles, 0..1
-};
 
 struct GpuProfile {
   std::string name;                  ///< "h100-sxm"
@@ -52,15 +46,22 @@ struct GpuProfile {
   double clock = 0;               ///< Hz, the clock of the throughput figures
   double tensor_flops_16bit = 0;  ///< dense FLOP/s over the device
   double tensor_flops_8bit = 0;   ///< 0: no 8-bit floating-point tensor cores
-  double cuda_core_flops = 0;     ///< fp32 FLOP/s, a multiply-add counted as 2
-  Bytes bytes_in_flight = 0;      ///< per SM, of a plain streaming kernel with all threads resident
+  double tensor_ops_int8 = 0;     ///< dense int8 operations/s; 0: none
+  double tensor_flops_4bit = 0;   ///< 0: no 4-bit floating-point tensor cores
+  /// What large matrix products reach of tensor_flops_16bit here, relative to the same share on the GPUs that the kernel
+  /// set was calibrated on, at most 1 (power and clocks: a GB200 reaches 0.73, a B300 0.79: 0.93).
+  double tensor_derating = 1;
+  double cuda_core_flops = 0;  ///< fp32 FLOP/s, a multiply-add counted as 2
+  Bytes bytes_in_flight = 0;   ///< per SM, of a plain streaming kernel with all threads resident
 
   double graph_launch_latency = 0;   ///< s between dependent kernels of a CUDA graph
   double stream_launch_latency = 0;  ///< s between dependent kernels launched one by one
 
+  double host_bandwidth = 0;  ///< B/s to host memory, one direction; 0: not known
+
   std::vector<AttentionKernel> attention_kernels;  ///< at least one; the first is the default
-  GemmKernel gemm;
   Interconnect interconnect;
+  KernelSet kernels;  ///< of the nearest calibrated architecture: prefill attention, GEMM, quantize
   std::vector<ProfileFact> facts;
 
   /// The kernel that runs this work: of the wanted name, or the first of the wanted framework that serves it.

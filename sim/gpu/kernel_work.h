@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/units.h"
+#include "gpu/l2_cache.h"
+#include "gpu/operand_format.h"
 
 namespace kvtide::gpu {
 
@@ -39,23 +41,76 @@ struct DecodeAttentionWork {
   bool operator==(const DecodeAttentionWork&) const = default;
 };
 
-/// A dense linear layer: activations [m, k] times weights [k, n].
+/// Equal sequences of one prefill call.
+struct PrefillSequence {
+  std::int64_t num_new = 0;     ///< tokens whose queries run, >= 0
+  std::int64_t num_cached = 0;  ///< earlier tokens that are in the cache, >= 0
+  std::int64_t count = 1;
+  bool operator==(const PrefillSequence&) const = default;
+};
+
+/// Causal attention of new tokens, one layer, incl. writing their K and V to the cache.
+struct PrefillAttentionWork {
+  std::vector<PrefillSequence> sequences;
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 1;
+  std::int64_t head_dim = 128;
+  std::int64_t value_dim = 0;  ///< where V is narrower than K (MLA: 128 against 192); 0: as head_dim
+  std::int64_t window = 0;     ///< keys a query sees, itself included; 0: all
+  std::int64_t query_bits = 16;
+  std::int64_t kv_bits = 16;  ///< of a stored element
+  std::int64_t page_tokens = 16;
+  std::string kernel = {};  ///< a framework ("vllm") or one PrefillKernel of the profile; empty: its first framework
+  bool operator==(const PrefillAttentionWork&) const = default;
+};
+
+/// A linear layer: activations [m, k] times weights [k, n]; grouped where experts have weights of their own.
 struct GemmWork {
-  std::int64_t m = 0;
+  std::int64_t m = 0;  ///< rows of each group
   std::int64_t n = 0;
   std::int64_t k = 0;
-  std::int64_t weight_bytes_per_element = 2;
+  OperandFormat format = OperandFormat::bfloat16;
+  std::int64_t num_groups = 1;  ///< equal GEMMs in one launch, each with its own weights
+  std::string kernel = {};      ///< a framework ("vllm") or one GemmKernel of the profile; empty: its first framework
+  bool from_host = false;       ///< launched one by one, so that a slow host is waited for; false: in a CUDA graph
   bool operator==(const GemmWork&) const = default;
 };
 
-/// Compression of blocks that just became eligible: one kernel a layer over all sequences and heads.
-struct CompressBlocksWork {
-  std::int64_t num_blocks = 0;  ///< blocks over all sequences and KV heads
+/// A kernel on CUDA cores: it reads, computes and writes. Compression of the blocks that just became eligible is one such
+/// kernel a layer over all sequences and heads; the files *_work functions stand in describe others.
+struct StreamWork {
+  std::int64_t num_blocks = 0;  ///< thread blocks, equal shares of what follows; 0: no kernel
   Bytes read_bytes = 0;         ///< in total
   Bytes write_bytes = 0;
-  Bytes chunk_bytes = 0;  ///< contiguous run of the blocks' pages
-  double flops = 0;       ///< scoring, averaging, SVD, scaling; on CUDA cores
-  bool operator==(const CompressBlocksWork&) const = default;
+  Bytes chunk_bytes = 0;          ///< contiguous run of what is read, a page or a row
+  double flops = 0;               ///< on CUDA cores, a multiply-add counted as 2
+  double tensor_flops = 0;        ///< short products inside the kernel, 16 bit
+  std::int64_t num_launches = 1;  ///< kernels one after another that share the amounts above
+  L2State input = L2State::cold;  ///< warm: the kernel before wrote what is read
+  bool operator==(const StreamWork&) const = default;
+};
+using CompressBlocksWork = StreamWork;
+
+enum class QuantizeStep : std::uint8_t {
+  cast,        ///< 16 bit to 8 bit with a known scale
+  find_scale,  ///< the largest magnitude, of a tensor or of each row
+};
+
+/// Activations quantized before a product.
+struct QuantizeWork {
+  std::int64_t num_rows = 0;
+  std::int64_t row_size = 0;
+  QuantizeStep step = QuantizeStep::cast;
+  std::string kernel = {};  ///< a framework ("vllm") or one QuantizeKernel of the profile; empty: its first framework
+  bool operator==(const QuantizeWork&) const = default;
+};
+
+/// KV pages to host memory or back.
+struct HostTransferWork {
+  Bytes bytes = 0;
+  std::int64_t num_pieces = 1;  ///< contiguous runs
+  bool by_kernel = false;       ///< a kernel reads pinned host memory; else the copy engine moves each piece
+  bool operator==(const HostTransferWork&) const = default;
 };
 
 /// What a kernel did on the machine.
@@ -64,7 +119,7 @@ struct KernelTime {
   Bytes hbm_bytes = 0;           ///< moved between L2 and HBM
   double row_hit_rate = 0;       ///< of the largest stream; NaN where the memory tier does not know
   double memory_busy_share = 0;  ///< of the duration: memory-bound share
-  std::string limited_by;        ///< "launch", "memory", "in-flight", "compute"
+  std::string limited_by;        ///< "launch", "memory", "in-flight", "compute", "link"
 };
 
 }  // namespace kvtide::gpu

@@ -72,17 +72,6 @@ RowPrediction predict_attention(Gpu& gpu, const config::CsvTable& table, std::si
   return prediction;
 }
 
-RowPrediction predict_gemm(Gpu& gpu, const config::CsvTable& table, std::size_t row) {
-  const GemmWork work{.m = table.integer(row, "m", 1, kMaxCount),
-                      .n = table.integer(row, "n", 1, kMaxCount),
-                      .k = table.integer(row, "k", 1, kMaxCount)};
-  const auto m = static_cast<double>(work.m), n = static_cast<double>(work.n), k = static_cast<double>(work.k);
-  RowPrediction prediction{.bytes = 2 * (m * k + k * n + m * n), .microseconds = {}};
-  if (table.text(row, "dtype") != "bfloat16") return prediction;  // quantized GEMMs are not modeled
-  prediction.microseconds = to_microseconds(gpu.gemm(work).duration);
-  return prediction;
-}
-
 }  // namespace
 
 const std::vector<std::string>& measured_operations() {
@@ -107,8 +96,10 @@ MeasuredFile parse_measured_file_name(const std::string& path) {
 
 RowPrediction predict_row(Gpu& gpu, const std::string& operation, const config::CsvTable& table, std::size_t row) {
   if (operation == "decode_attn") return predict_attention(gpu, table, row);
-  if (operation == "gemm") return predict_gemm(gpu, table, row);
   if (operation == "comm") return predict_comm(gpu, table, row);
+  if (operation == "prefill_attn") return predict_prefill_row(gpu, table, row);
+  if (operation == "quantize") return predict_quantize_row(gpu, table, row);
+  if (operation == "gemm") return predict_gemm_row(gpu, table, row);
   return {};
 }
 

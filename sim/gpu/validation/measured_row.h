@@ -30,6 +30,11 @@ struct RowPrediction {
   std::optional<double> microseconds;
 };
 
+/// Rows of one operation each, as predict_row.
+[[nodiscard]] RowPrediction predict_prefill_row(Gpu& gpu, const config::CsvTable& table, std::size_t row);
+[[nodiscard]] RowPrediction predict_gemm_row(Gpu& gpu, const config::CsvTable& table, std::size_t row);
+[[nodiscard]] RowPrediction predict_quantize_row(Gpu& gpu, const config::CsvTable& table, std::size_t row);
+
 /// Rows replay one CUDA graph over the same buffers: KV below the capacity of L2 is served warm.
 /// @throws InputError  wrong cells; never for a row that the model does not know
 [[nodiscard]] RowPrediction predict_row(Gpu& gpu, const std::string& operation, const config::CsvTable& table,
