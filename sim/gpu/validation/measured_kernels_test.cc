@@ -27,7 +27,8 @@ void expect_medians(const std::string& operation, double bound) {
   EXPECT_EQ(report.overall.refused, 0);
   EXPECT_LE(report.overall.ape_median, bound);
   for (const ErrorGroup& group : report.groups) {
-    if (group.size_class == "all") EXPECT_LE(group.errors.ape_median, bound) << group.gpu << " " << group.framework;
+    if (group.size_class != "all") continue;
+    EXPECT_LE(group.errors.ape_median, bound) << group.gpu << " " << group.framework;
   }
 }
 
@@ -49,11 +50,11 @@ double prefill_us(Gpu& gpu, std::int64_t num_new, std::int64_t window) {
   return to_microseconds(gpu.prefill_attention(work, L2State::warm).duration);
 }
 
-// Twice the tokens are four times the scores; behind a window of 128 only twice (H100 vllm rows: 16k against 8k, 4 x 24
-// heads, 3.9; windowed 2.0).
+// Twice the tokens are four times the scores; behind a window of 128 only twice. H100 vllm rows of 24 heads of 128: 11,100 us
+// for 4 x 16,384 tokens and 12,011 for 16 x 8192 are 3.7 for one sequence.
 TEST(MeasuredKernels, PrefillGrowsWithTheSquareUntilAWindow) {
   Gpu gpu(load_gpu_profile("h100-sxm"), Fidelity::roofline);
-  EXPECT_NEAR(prefill_us(gpu, 16'384, 0) / prefill_us(gpu, 8192, 0), 4, 0.3);
+  EXPECT_NEAR(prefill_us(gpu, 16'384, 0) / prefill_us(gpu, 8192, 0), 3.85, 0.25);
   EXPECT_NEAR(prefill_us(gpu, 16'384, 128) / prefill_us(gpu, 8192, 128), 2, 0.2);
 }
 
