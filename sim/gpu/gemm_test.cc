@@ -21,7 +21,8 @@ class RoundGemm : public testing::Test {
     profile_.l2_bytes = Bytes{1} << 40;
     profile_.l2_usable_share = 1;
     GemmKernel plain;
-    plain.name = plain.framework = "round";
+    plain.name = "round-bf16";
+    plain.framework = "round";
     plain.fixed_time = 2e-6;
     plain.tensor_efficiency = 1;
     plain.bytes_in_flight = Bytes{1} << 40;  // loads never bind

@@ -12,7 +12,7 @@ const Kernel& nearest_kernel(const std::vector<Kernel>& kernels, const Work& wor
   const Kernel* of_any = nullptr;
   const std::string& wanted = work.kernel.empty() ? kernels.front().framework : work.kernel;
   for (const Kernel& kernel : kernels) {
-    if (kernel.name == wanted) return kernel;
+    if (kernel.name == work.kernel) return kernel;
   }
   for (const Kernel& kernel : kernels) {
     if (!kernel.serves(work)) continue;
