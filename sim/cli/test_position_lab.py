@@ -71,6 +71,43 @@ def test_overlap_costs_what_its_storage_says(tmp_path):
     assert got["overlap_share_full"] == pytest.approx(got["overlap_share_compressed"] / 2, rel=0.01)
 
 
+def test_overlap_of_a_fact_less_one_token_cuts_no_fact(tmp_path):
+    # T12: 2,021 positions hold 2,008 spans of 14; each of the 15 inner boundaries of 128 cuts 13 of them.
+    # With a halo of 12 (0.09375 * 128) one span a window is cut, with 13 none.
+    plain = {"kind": "fixed"}
+    short = {"kind": "overlap", "overlap": {"fraction": 0.09375}}
+    enough = {"kind": "overlap", "overlap": {"fraction": 0.1015625}}
+    got = summary(tmp_path, compression={"stages": HALF}, loss={"span": 14},
+                  sweep={"compression.partition": [plain, short, enough]})
+    assert got["cut_rate"][0] == pytest.approx(15 * 13 / 2008)
+    # Windows begin every 116 positions and end at 128 + 116 k; 17 of these ends lie below 2,021.
+    assert got["cut_rate"][1] == pytest.approx(17 / 2008)
+    assert got["cut_rate"][2] == 0
+
+
+def test_recorded_fact_moved_through_its_text(tmp_path):
+    got = summary(tmp_path, measure=["position_scan"], compression={"block_size": 64, "stages": HALF},
+                  probe={"source": "trace", "step": 64})
+    with h5py.File(tmp_path / "t.h5") as file:
+        success = file["runs/00000/scan/success"][:]
+    assert success.shape == (31,)  # a fact of 16 before the scoring queries at 1957: 0, 64, .., 1920
+    assert success[0] == 1  # block 0 holds the sinks
+    assert success.min() < 0.5 < success.max()
+    assert got["probe_success"] == pytest.approx(success.mean())
+
+
+def test_lost_attention_goes_to_somebody(tmp_path):
+    got = summary(tmp_path, compression={"block_size": 64, "stages": HALF})
+    with h5py.File(tmp_path / "t.h5") as file:
+        gain = file["runs/00000/redistribution/gain"][:]
+        survival = file["runs/00000/generation/survival"][:]
+        lost = file["runs/00000/loss/lost_mass"][:].sum()
+    assert gain.shape == (2, 5)
+    assert gain.sum(axis=1).mean() == pytest.approx(lost, rel=1e-6)
+    assert np.all(np.diff(survival) <= 0)
+    assert 0 < got["gain_to_sinks"] < 1
+
+
 def test_anchor_tokens_stay_within_the_budget(tmp_path):
     got = summary(
         tmp_path,
