@@ -2,7 +2,9 @@
 
     kvtide bench [ROOM] [--json] [--compare] [--keep]
 
-ROOM is engine, gpu, kv, attention, loss, statistics (calibration of the period tests: percents, minutes) or experiment. Rates are per second of processor time, so that a busy machine
+ROOM is engine, gpu, kv, attention, loss, statistics (calibration of the period tests: percents, minutes), experiment or
+policies. Policies are held against kvpress: its recorded processor seconds, or measured in the same run by the Python that
+KVTIDE_KVPRESS_PYTHON names. Rates are per second of processor time, so that a busy machine
 disturbs them little. `reference` is measured in the same run; it is empty where there is nothing to compare with.
 """
 
@@ -18,9 +20,9 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ["engine", "gpu", "kv", "attention", "loss", "statistics", "experiment"]
+ROOMS = ["engine", "gpu", "kv", "attention", "loss", "statistics", "experiment", "policies"]
 # How the names of a room's benchmarks begin.
-PREFIXES = {"gpu": "Memory/|gpu_"}
+PREFIXES = {"gpu": "Memory/|gpu_", "policies": "policies"}
 
 # Benchmark (whole name): the benchmark of the same run that it is held against.
 REFERENCES = [
@@ -34,6 +36,13 @@ NUMPY_PROGRAM = SOURCE.parent / "shared" / "data" / "golden_offsets.py"
 NUMPY_EVALUATIONS = 2 * 129 * 2 * 3 * 4 * 3
 NUMPY_NAME = "loss_prefix_scan/by_runs"
 SYSTEM_PYTHON = os.environ.get("KVTIDE_PYTHON", sys.executable)
+
+
+# Peer's policies: recorded CPU seconds, and the script that measures them again.
+DATA = SOURCE.parent / "shared" / "data"
+PEER_SPEED = DATA / "kvpress-speed.csv"
+PEER_TRACES = [DATA / "smollm2-135m-trace-2k.h5", DATA / "smollm2-135m-trace-2k-more.h5"]
+PEER_EVALUATION = "policies_whole_evaluation"
 
 
 def say(*words):
@@ -136,6 +145,40 @@ def simpy_models():
         return {}
     document = json.loads(done.stdout)
     return {name: dict(model["simpy"], version=document["simpy"]) for name, model in document["models"].items()}
+
+
+def peer_seconds():
+    """(source, CPU seconds by benchmark): the peer measured now where its Python is given, else as recorded."""
+    recorded = {}
+    if PEER_SPEED.exists():
+        for press, _, what, _, cpu in (line.split(",") for line in PEER_SPEED.read_text().splitlines()[1:]):
+            if what == "compress_only_30_layers":
+                recorded[f"policies/{press}"] = float(cpu)
+            elif what == "attention_matrix_per_layer":
+                recorded[f"policies/{press}"] = 30 * float(cpu)
+            elif what == "prefill_included" and press == "SnapKV":
+                recorded[PEER_EVALUATION] = float(cpu)
+    python = os.environ.get("KVTIDE_KVPRESS_PYTHON")
+    if not python:
+        return "kvpress, recorded", recorded
+    command = [python, str(SOURCE / "cmake" / "kvpress_speed.py"), *map(str, PEER_TRACES)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        say("kvtide bench: kvpress cannot be measured:", (done.stderr.strip().splitlines() or ["failed"])[-1])
+        return "kvpress, recorded", recorded
+    document = json.loads(done.stdout)
+    for press, why in document["failed"].items():
+        say(f"kvtide bench: kvpress {press}: {why}")
+    # A whole evaluation repeats the prefill, which is not measured here.
+    now = {f"policies/{press}": seconds for press, seconds in document["seconds"].items()}
+    return f"kvpress {document['kvpress']}, this run", {**recorded, **now}
+
+
+def hold_against_peer(benchmarks):
+    source, seconds = peer_seconds()
+    for name, one in benchmarks.items():
+        if name in seconds:
+            set_reference(one, source, seconds[name] * {"ms": 1e3, "us": 1e6, "ns": 1e9}[one["unit"]])
 
 
 def check_simpy(name, row, simpy):
@@ -248,6 +291,9 @@ def main():
             if name in benchmarks:
                 set_reference(benchmarks[name], f"SimPy {simpy['version']}", simpy["events_per_s"])
                 agrees = check_simpy(name, rows[name], simpy) and agrees
+    if arguments.room in (None, "policies"):
+        say("kvtide bench: kvpress")
+        hold_against_peer(benchmarks)
     if NUMPY_NAME in benchmarks:
         say("kvtide bench: NumPy")
         rate = numpy_rate()

@@ -167,7 +167,8 @@ kv::LayerTensors Trace::load_layer(std::int64_t layer_index) const {
     kv::HeadTensors& head = heads[kv_head];
     head.k_pre = std::move(recorded.k_pre[kv_head]);
     head.v = std::move(recorded.v[kv_head]);
-    head.q_post = std::move(recorded.q_pre[kv_head]);
+    head.q_pre = std::move(recorded.q_pre[kv_head]);
+    head.q_post = head.q_pre;
     head.q_positions = recorded.q_positions;
     head.group_size = info_.group_size();
     head.attention_scale = static_cast<float>(info_.attention_scale);

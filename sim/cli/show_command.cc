@@ -40,18 +40,27 @@ void show_gpus(const std::string& name) {
 }
 
 void show_scorers(const std::string& name) {
-  Table table({{"scorer", Align::left}, {"what it scores", Align::left}, {"paper", Align::left}});
-  if (!name.empty()) (void)kv::find_scorer(name);
-  for (const kv::ScorerEntry& entry : kv::scorers()) {
-    if (name.empty() || entry.name == name) table.add_row({entry.name, entry.summary, entry.paper});
+  if (name.empty()) {
+    Table table({{"scorer", Align::left}, {"what it scores", Align::left}, {"paper", Align::left}});
+    for (const kv::ScorerEntry& entry : kv::scorers()) table.add_row({entry.name, entry.summary, entry.paper});
+    fmt::print("{}", table.text());
+    return;
+  }
+  const kv::ScorerEntry& entry = kv::find_scorer(name);
+  fmt::print("{}: {}{}\n", entry.name, entry.summary, entry.paper.empty() ? "" : " (" + entry.paper + ")");
+  if (entry.parameters.empty()) return;
+  Table table({{"parameter", Align::left}, {"default", Align::right}, {"range", Align::left}, {"what", Align::left}});
+  for (const kv::ScorerParameter& parameter : entry.parameters) {
+    table.add_row({parameter.name, fmt::format("{}", parameter.fallback),
+                   fmt::format("{}..{}", parameter.min, parameter.max), parameter.summary});
   }
   fmt::print("{}", table.text());
 }
 
 void show_codecs(const std::string&) {
   Table table({{"stage", Align::left}, {"parameters", Align::left}, {"what it does", Align::left}});
-  table.add_row(
-      {"evict", "scorer, granularity, keep_ratio, heads", "drops blocks or tokens with the lowest importance"});
+  table.add_row({"evict", "scorer and its parameters, granularity, keep_ratio, heads, selection, budget, ...",
+                 "drops blocks or tokens with the lowest importance"});
   table.add_row({"pool", "width, rope, mass_correct", "replaces `width` positions by their mean key and value"});
   table.add_row({"low_rank", "rank, scope", "stores a block as coefficients and basis of its truncated SVD"});
   table.add_row({"quantize", "format int8|int4|int2, group, k_axis, v_axis, residual",

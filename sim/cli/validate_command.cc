@@ -10,6 +10,7 @@
 #include "cli/fidelity_option.h"
 #include "cli/table.h"
 #include "cli/validate_e2e.h"
+#include "cli/validate_kept.h"
 #include "gpu/validation/dram_reference.h"
 #include "gpu/validation/measured_report.h"
 
@@ -124,14 +125,15 @@ int run(const Arguments& arguments) {
   if (what == "measured") return validate_measured(arguments);
   if (what == "dram") return validate_dram(arguments);
   if (what == "e2e") return validate_e2e(arguments);
-  throw InputError(fmt::format("kvtide validate: expected measured, dram or e2e, got \"{}\"", what));
+  if (what == "kept") return validate_kept(arguments);
+  throw InputError(fmt::format("kvtide validate: expected measured, dram, e2e or kept, got \"{}\"", what));
 }
 
 }  // namespace
 
 Command validate_command() {
   return {.name = "validate",
-          .positional = "measured|dram|e2e FILE...",
+          .positional = "measured|dram|e2e|kept FILE...",
           .min_positional = 2,
           .max_positional = 4096,
           .summary = "the model against outside measurements",
@@ -141,7 +143,8 @@ Command validate_command() {
                       {"jobs", "N", "dram: threads (default: all cores)"},
                       {"json", "", "one JSON document on stdout"}},
           .examples = {"kvtide validate measured measured/h100_sxm_decode_attn.csv --rows rows.csv",
-                       "kvtide validate dram dram-reference.csv --json"},
+                       "kvtide validate dram dram-reference.csv --json",
+                       "kvtide validate kept trace-2k.h5 trace-2k-more.h5 kvpress-reference-2k.h5"},
           .run = &run};
 }
 

@@ -16,6 +16,14 @@
 namespace kvtide::experiment {
 namespace {
 
+/// Of the trace's file and, where one is named, its companion.
+std::string trace_fingerprint(const config::Value& trace, NameResolver& resolver) {
+  if (!trace.is_map()) return resolver.trace(trace.text()).fingerprint;
+  std::string fingerprint = resolver.trace(trace.at("file").text()).fingerprint;
+  if (trace.at("companion").exists()) fingerprint += " " + resolver.trace(trace.at("companion").text()).fingerprint;
+  return fingerprint;
+}
+
 using config::Document;
 
 /// Errors of many documents that are copies of one: each sentence once, in order of appearance.
@@ -39,12 +47,12 @@ class ErrorList {
 void finish_run(Run& run, NameResolver& resolver, const config::Value& root) {
   Setting& setting = run.setting;
   const std::string trace =
-      setting.trace.kind == TraceKind::recorded ? resolver.trace(root.at("trace").text()).fingerprint : "";
+      setting.trace.kind == TraceKind::recorded ? trace_fingerprint(root.at("trace"), resolver) : "";
   const std::string content = canonical_text(setting, resolver.model(root.at("model").text()).fingerprint,
                                              resolver.gpu(root.at("gpu").text()).fingerprint, trace);
   run.key = fnv1a64(content);
   run.seed = mix64(run.key);
-  if (setting.compression.partition.kind == kv::PartitionKind::random_offset) {
+  if (setting.partition == PartitionKind::random_offset) {
     setting.compression.grid_offset = static_cast<std::int64_t>(
         RandomStream(run.seed, "grid_offset").below(static_cast<std::uint64_t>(setting.compression.block_size)));
   }
@@ -164,7 +172,6 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
     const config::Value root = copy.root();
     (void)root.at("name");
     root.at("sweep").accept_all();
-    root.at("claim").accept_all();  // read by claim.h
     run.setting = read_setting(root, resolver);
     root.finish();
     if (!copy.errors().empty()) {

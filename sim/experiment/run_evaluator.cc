@@ -7,7 +7,6 @@
 
 #include "experiment/loss_evaluation.h"
 #include "experiment/machine_evaluation.h"
-#include "experiment/resolved_compression.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -15,8 +14,8 @@ namespace {
 /// Everything that decides a TraceInputs.
 std::string trace_key(const Setting& setting) {
   std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}..{}", static_cast<int>(setting.trace.kind), setting.trace.path,
-                  setting.trace.synthetic_kind, to_string(setting.loss.queries),
+      fmt::format("{}|{}|{}|{}|{}|{}|{}..{}", static_cast<int>(setting.trace.kind), setting.trace.path,
+                  setting.trace.companion, setting.trace.synthetic_kind, to_string(setting.loss.queries),
                   to_string(setting.loss.measure_queries), setting.loss.first_query, setting.loss.last_query);
   key +=
       fmt::format("|{}|{}", setting.loss.score_window, setting.trace.kind == TraceKind::synthetic ? setting.seed : 0);
@@ -89,9 +88,8 @@ RunResult RunEvaluator::evaluate(const Run& run) {
   result.loss_model = inputs->info().model;
   result.loss_tokens = inputs->num_compressed();
   if (measure.memory || measure.time) {
-    const auto scores = scores_for(run.setting.compression, *inputs);
-    const kv::Compression setting = resolved_compression(run, *inputs);
-    evaluate_machine(run, setting, *model(run.setting.model), *gpu(run.setting.gpu), *scores, result);
+    const auto scores = scores_for(run.setting.compression, run.setting.layer_budget, *inputs);
+    evaluate_machine(run, *model(run.setting.model), *gpu(run.setting.gpu), *scores, result);
   }
   if (measure.loss || measure.position_scan || measure.prefix_scan || measure.detail)
     evaluate_loss(run, *inputs, result);

@@ -8,27 +8,17 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "experiment/evict_text.h"
 
 namespace kvtide::experiment {
 namespace {
 
-std::string ratio_text(kv::PartsPerMillion parts) {
-  return fmt::format("{}", static_cast<double>(parts) / 1e6);
-}
-
-std::string scope_text(kv::HeadScope scope) {
-  return scope == kv::HeadScope::shared ? "shared" : "per_head";
-}
 std::string axis_text(kv::GroupAxis axis) {
   return axis == kv::GroupAxis::channel ? "channel" : "token";
 }
 
 struct StageText {
-  std::string operator()(const kv::Evict& stage) const {
-    return fmt::format("{{evict: {{scorer: {}, granularity: {}, keep_ratio: {}, heads: {}}}}}", stage.scorer,
-                       stage.granularity == kv::Granularity::block ? "block" : "token", ratio_text(stage.keep),
-                       scope_text(stage.heads));
-  }
+  std::string operator()(const kv::Evict& stage) const { return evict_text(stage); }
   std::string operator()(const kv::Pool& stage) const {
     return fmt::format("{{pool: {{width: {}, rope: {}, mass_correct: {}}}}}", stage.width,
                        stage.rope == kv::RopeState::pre ? "pre" : "post", stage.mass_correct);
@@ -43,51 +33,13 @@ struct StageText {
   }
 };
 
-std::string probe_text(const Setting& setting) {
-  const std::optional<loss::ProbeSpec>& probe = setting.probe;
-  if (!probe) return "none";
-  return fmt::format("{} {} {} {} {} {} {}", setting.moves_recorded_fact, loss::to_string(probe->kind), probe->span, probe->margin, probe->step,
-                     probe->spacing, probe->codes);
-}
-
-std::string partition_text(const Setting& setting) {
-  const kv::Compression& compression = setting.compression;
-  const kv::Partition& partition = compression.partition;
-  std::string keys;
-  switch (partition.kind) {
-    case kv::PartitionKind::fixed:
-      keys = fmt::format(", offset: {}", compression.grid_offset);
-      break;
-    case kv::PartitionKind::random_offset:
-      keys = partition.is_from_content ? ", source: content" : "";
-      break;
-    case kv::PartitionKind::overlap:
-      keys = fmt::format(", offset: {}, overlap: {{fraction: {}, storage: {}}}", compression.grid_offset,
-                         ratio_text(partition.overlap_ppm), kv::to_string(partition.storage));
-      break;
-    case kv::PartitionKind::prefix_pad:
-      keys = fmt::format(", multiple: {}, prefix_tokens: {}", partition.pad_multiple, partition.prefix_tokens);
-      break;
-    case kv::PartitionKind::content:
-      keys = fmt::format(", boundaries: {}", setting.boundaries);
-      break;
-  }
-  return fmt::format("{{kind: {}{}}}", kv::to_string(partition.kind), keys);
-}
-
-std::string anchors_text(const Setting& setting) {
-  const AnchorSetting& anchors = setting.anchors;
-  if (anchors.empty()) return "";
-  std::vector<std::string> all = anchors.kinds;
-  for (const std::int64_t position : anchors.positions) all.push_back(fmt::format("{}", position));
-  return fmt::format(", anchors: [{}], anchor_scope: {}, anchor_share: {}", fmt::join(all, ", "),
-                     setting.compression.anchor_scope == kv::AnchorScope::block ? "block" : "token", anchors.share);
-}
-
 }  // namespace
 
 std::string to_string(kv::CacheLayout value) {
   return value == kv::CacheLayout::shared ? "shared" : "per_head";
+}
+std::string to_string(PartitionKind value) {
+  return value == PartitionKind::fixed ? "fixed" : "random_offset";
 }
 std::string to_string(QueryMode value) {
   return value == QueryMode::agnostic ? "agnostic" : "aware";
@@ -123,14 +75,15 @@ std::string compression_text(const Setting& setting) {
   const kv::Compression& compression = setting.compression;
   std::vector<std::string> stages;
   for (const kv::Stage& stage : compression.stages) stages.push_back(std::visit(StageText{}, stage));
-  std::string positions;
-  if (compression.positions != kv::PositionCoding::original) {
-    positions = fmt::format(", positions: {{kind: {}, width: {}}}", kv::to_string(compression.positions),
-                            compression.smooth_width);
+  if (const std::string budget = layer_budget_text(setting.layer_budget); !budget.empty()) {
+    stages.push_back(fmt::format("budget: {}", budget));
   }
-  return fmt::format("{{block_size: {}, partition: {}, protect: {{sinks: {}, window: {}{}}}{}, stages: [{}]}}",
-                     compression.block_size, partition_text(setting), compression.sinks, compression.window,
-                     anchors_text(setting), positions, fmt::join(stages, ", "));
+  const std::string offset =
+      setting.partition == PartitionKind::fixed ? fmt::format(", offset: {}", compression.grid_offset) : "";
+  return fmt::format(
+      "{{block_size: {}, partition: {{kind: {}{}}}, protect: {{sinks: {}, window: {}{}}}, stages: [{}]}}",
+      compression.block_size, to_string(setting.partition), offset, compression.sinks, compression.window,
+      compression.protects_filling_block ? "" : ", filling_block: false", fmt::join(stages, ", "));
 }
 
 std::string canonical_text(const Setting& setting, const std::string& model_fingerprint,
@@ -140,16 +93,22 @@ std::string canonical_text(const Setting& setting, const std::string& model_fing
     trace = setting.trace.synthetic_kind;
     for (const auto& [name, value] : setting.trace.parameters) trace += fmt::format(" {}={}", name, value);
   }
+  // Of a file of choices too the content counts, not the place.
+  Setting by_content = setting;
+  for (kv::Stage& stage : by_content.compression.stages) {
+    auto* evict = std::get_if<kv::Evict>(&stage);
+    if (evict != nullptr && !evict->kept_file.empty()) evict->kept_file = file_fingerprint(evict->kept_file);
+  }
   const LossSetting& loss = setting.loss;
   const MeasureSetting& measure = setting.measure;
   return fmt::format(
       "model {}\ngpu {}\ntrace {}\ncontext_tokens {}\nbatch {}\npage_size {}\nlayout {}\ncompression {}\n"
-      "loss {} {} {} {} {} {} {} {} {}\nmeasure {} {} {} {} {} {}\nprobe {}\nseed {}\n",
+      "loss {} {} {} {} {} {} {} {}\nmeasure {} {} {} {} {} {}\nseed {}\n",
       model_fingerprint, gpu_fingerprint, trace, setting.context_tokens, setting.batch, setting.page_size,
-      to_string(setting.layout), compression_text(setting), to_string(loss.queries), loss.score_window,
+      to_string(setting.layout), compression_text(by_content), to_string(loss.queries), loss.score_window,
       to_string(loss.measure_queries), loss.first_query, loss.last_query, to_string(loss.metric), to_string(loss.heads),
-      loss.span, loss.requests, measure.memory, measure.time, measure.loss, measure.position_scan, measure.prefix_scan,
-      measure.detail, probe_text(setting), setting.seed);
+      loss.span, measure.memory, measure.time, measure.loss, measure.position_scan, measure.prefix_scan, measure.detail,
+      setting.seed);
 }
 
 std::string file_fingerprint(const std::string& path) {

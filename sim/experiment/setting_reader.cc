@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiment/partition_reader.h"
-#include "kv/compression/scorer.h"
+#include "experiment/evict_reader.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -28,35 +27,6 @@ std::string available_choice(const Value& value, const std::vector<std::string>&
 template <typename Enum>
 Enum enumerator(const std::string& text, std::initializer_list<Enum> values) {
   return *std::ranges::find_if(values, [&](Enum value) { return to_string(value) == text; });
-}
-
-/// 0.3 -> 300000 exactly. @return keep ratio in parts per million, 1..10^6
-kv::PartsPerMillion read_keep_ratio(const Value& value) {
-  const double ratio = value.as_number({.fallback = 0.5, .min = 0, .max = 1, .min_is_open = true});
-  const double parts = ratio * 1e6;
-  const double whole = std::round(parts);
-  if (std::abs(parts - whole) > 1e-6 || whole < 1) {
-    value.error(fmt::format("expected at most six decimals, got {}", value.text()));
-    return 500000;
-  }
-  return static_cast<kv::PartsPerMillion>(whole);
-}
-
-kv::HeadScope read_head_scope(const Value& value) {
-  return value.as_choice({"per_head", "shared"}, "per_head") == "shared" ? kv::HeadScope::shared
-                                                                         : kv::HeadScope::per_head;
-}
-
-kv::Evict read_evict(const Value& value) {
-  kv::Evict stage;
-  std::vector<std::string> names;
-  for (const kv::ScorerEntry& entry : kv::scorers()) names.push_back(entry.name);
-  stage.scorer = value.choice("scorer", names, "attention_sum");
-  stage.granularity = value.choice("granularity", {"block", "token"}, "block") == "token" ? kv::Granularity::token
-                                                                                          : kv::Granularity::block;
-  stage.keep = read_keep_ratio(value.at("keep_ratio"));
-  stage.heads = read_head_scope(value.at("heads"));
-  return stage;
 }
 
 kv::Pool read_pool(const Value& value) {
@@ -92,7 +62,8 @@ kv::Quantize read_quantize(const Value& value) {
 }
 
 /// One element of `stages`: a mapping with the stage's name as its only key.
-void read_stage(const Value& element, std::vector<kv::Stage>& stages) {
+void read_stage(const Value& element, std::vector<kv::Stage>& stages, kv::LayerBudget& layer_budget,
+                NameResolver& resolver) {
   static const std::vector<std::string> kNames{"evict", "pool", "low_rank", "quantize"};
   const std::vector<std::string> keys = element.keys();
   if (!element.is_map()) return;
@@ -106,26 +77,51 @@ void read_stage(const Value& element, std::vector<kv::Stage>& stages) {
   const Value pool = element.at("pool");
   const Value low_rank = element.at("low_rank");
   const Value quantize = element.at("quantize");
-  if (evict.exists()) stages.emplace_back(read_evict(evict));
+  if (evict.exists()) {
+    stages.emplace_back(read_evict(evict, resolver));
+    if (const Value budget = evict.at("budget"); budget.exists()) layer_budget = read_layer_budget(budget);
+  }
   if (pool.exists()) stages.emplace_back(read_pool(pool));
   if (low_rank.exists()) stages.emplace_back(read_low_rank(low_rank));
   if (quantize.exists()) stages.emplace_back(read_quantize(quantize));
 }
 
-void read_compression(const Value& value, Setting& setting, std::int64_t head_dim) {
+void read_partition(const Value& value, Setting& setting) {
+  const std::string kind =
+      available_choice(value.at("kind"), {"fixed", "random_offset"}, {"overlap", "prefix_pad", "content"}, "fixed");
+  setting.partition = enumerator(kind, {PartitionKind::fixed, PartitionKind::random_offset});
+  if (setting.partition == PartitionKind::fixed) {
+    setting.compression.grid_offset =
+        value.integer("offset", {.fallback = 0, .min = 0, .max = setting.compression.block_size - 1});
+  }
+}
+
+void read_compression(const Value& value, Setting& setting, std::int64_t head_dim, NameResolver& resolver) {
   constexpr std::size_t kMaxStages = 16;
   kv::Compression& compression = setting.compression;
   if (value.is_scalar() && value.text() == "none") return;  // identity under the default partition
   if (const Value preset = value.at("preset"); preset.exists()) {
-    preset.error("not available yet: presets (available: block_size, partition, protect, positions, stages)");
+    preset.error("not available yet: presets (available: block_size, partition, protect, stages)");
     value.accept_all();
     return;
   }
   compression.block_size = value.integer("block_size", {.fallback = 128, .min = 1, .max = 65536});
-  read_partition(value, setting);
+  read_partition(value.at("partition"), setting);
+  const Value protect = value.at("protect");
+  compression.sinks = protect.integer("sinks", {.fallback = 4, .min = 0, .max = 1 << 24});
+  compression.window = protect.integer("window", {.fallback = 64, .min = 0, .max = 1 << 24});
+  compression.protects_filling_block = protect.boolean("filling_block", true);
+  const Value anchors = protect.at("anchors");
+  anchors.accept_all();
+  if (anchors.is_list()) {
+    anchors.error("not available yet: lists of anchors (available: none)");
+  } else {
+    (void)available_choice(anchors, {"none"},
+                           {"numbers", "headings", "names", "paragraphs", "key_norm", "attention", "trace"}, "none");
+  }
   const Value stages = value.at("stages");
   if (stages.exists() && !stages.is_null()) {
-    for (const Value& element : stages.items()) read_stage(element, compression.stages);
+    for (const Value& element : stages.items()) read_stage(element, compression.stages, setting.layer_budget, resolver);
     if (compression.stages.size() > kMaxStages) {
       stages.error(fmt::format("expected at most {} stages, got {}", kMaxStages, compression.stages.size()));
       compression.stages.clear();
@@ -164,27 +160,6 @@ void read_loss(const Value& value, LossSetting& loss) {
                            {LossMetric::mass_loss, LossMetric::output_loss, LossMetric::bits_lost});
   loss.heads = loss::head_reduction_from_string(value.choice("heads", {"reader", "mean", "max"}, "reader"));
   loss.span = value.integer("span", {.fallback = 8, .min = 1, .max = 65536});
-  loss.requests = value.integer("requests", {.fallback = 1, .min = 1, .max = 4096});
-}
-
-void read_probe(const Value& value, Setting& setting) {
-  if (!value.exists() || value.is_null()) return;
-  loss::ProbeSpec probe;
-  setting.moves_recorded_fact = value.choice("source", {"planted", "trace"}, "planted") == "trace";
-  const std::string kind =
-      value.choice("kind", {"factual", "keyword", "reasoning", "coreference", "multi_needle"}, "factual");
-  for (const auto candidate : {loss::ProbeKind::factual, loss::ProbeKind::keyword, loss::ProbeKind::reasoning,
-                               loss::ProbeKind::coreference, loss::ProbeKind::multi_needle}) {
-    if (loss::to_string(candidate) == kind) probe.kind = candidate;
-  }
-  probe.span = value.integer("span", {.fallback = 14, .min = 1, .max = 65536});
-  probe.margin = value.number("margin", {.fallback = 10, .min = -50, .max = 50});
-  // An eighth of a block: steps in which a scan of a live system would move, too.
-  const std::int64_t step = std::max<std::int64_t>(1, setting.compression.block_size / 8);
-  probe.step = value.integer("step", {.fallback = step, .min = 1, .max = 1 << 24});
-  probe.spacing = value.integer("spacing", {.fallback = 0, .min = 0, .max = 1 << 24});
-  probe.codes = value.integer("codes", {.fallback = 16, .min = 2, .max = 4096});
-  setting.probe = probe;
 }
 
 void read_measure(const Value& value, MeasureSetting& measure) {
@@ -224,15 +199,21 @@ void read_synthetic(const Value& value, TraceSource& trace) {
 }
 
 void read_trace(const Value& value, TraceSource& trace, NameResolver& resolver) {
-  if (value.is_map()) {
+  const auto path_of = [&](const Value& written) {
+    const std::string path = written.as_string();
+    if (path.empty()) return path;
+    const NameResolver::Resolved& resolved = resolver.trace(path);
+    if (!resolved.error.empty()) written.error(fmt::format("\"{}\": {}", path, resolved.error));
+    return resolved.path;
+  };
+  if (!value.is_map()) {
+    trace.path = path_of(value);
+  } else if (value.at("file").exists()) {
+    trace.path = path_of(value.at("file"));
+    if (value.at("companion").exists()) trace.companion = path_of(value.at("companion"));
+  } else {
     read_synthetic(value.at("synthetic"), trace);
-    return;
   }
-  trace.path = value.as_string();
-  if (trace.path.empty()) return;
-  const NameResolver::Resolved& resolved = resolver.trace(trace.path);
-  if (!resolved.error.empty()) value.error(fmt::format("\"{}\": {}", trace.path, resolved.error));
-  trace.path = resolved.path;
 }
 
 }  // namespace
@@ -262,10 +243,9 @@ Setting read_setting(const Value& root, NameResolver& resolver) {
   setting.page_size = cache.integer("page_size", {.fallback = 16, .min = 1, .max = 65536});
   setting.layout = enumerator(cache.choice("layout", {"per_head", "shared"}, "per_head"),
                               {kv::CacheLayout::per_head, kv::CacheLayout::shared});
-  read_compression(root.at("compression"), setting, head_dim);
+  read_compression(root.at("compression"), setting, head_dim, resolver);
   read_loss(root.at("loss"), setting.loss);
   read_measure(root.at("measure"), setting.measure);
-  read_probe(root.at("probe"), setting);
   setting.seed = static_cast<std::uint64_t>(root.integer("seed", {.fallback = 1, .min = 0}));
   for (const char* planned : {"workload", "engine", "plan"}) {
     const Value value = root.at(planned);

@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "experiment/evict_text.h"
+#include "experiment/given_scores.h"
 #include "experiment/trace_source.h"
-#include "kv/compression/scorer.h"
+#include "kv/compression/importance.h"
+#include "kv/compression/lazy_layer.h"
 
 namespace kvtide::experiment {
 namespace {
 
 Bytes tensor_bytes(const attention::TraceInfo& info, std::int64_t num_queries) {
-  const auto rows = static_cast<Bytes>(3 * info.num_kv_heads * info.num_tokens + info.num_query_heads * num_queries);
+  const auto rows =
+      static_cast<Bytes>(3 * info.num_kv_heads * info.num_tokens + 2 * info.num_query_heads * num_queries);
   const Bytes of_layer = checked_product(rows, static_cast<Bytes>(info.head_dim) * 4, "trace tensors");
   return checked_product(of_layer, static_cast<Bytes>(info.num_layers()), "trace tensors");
 }
@@ -60,21 +64,59 @@ TraceInputs::TraceInputs(const TraceSource& source, const LossSetting& loss, std
   }
 }
 
-std::shared_ptr<const kv::RecordedScores> TraceInputs::scores(const std::string& scorer) const {
+std::shared_ptr<const kv::RecordedScores> TraceInputs::scores(const kv::Compression& setting, const kv::Evict& stage,
+                                                              const kv::LayerBudget& budget) const {
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<const kv::RecordedScores>& known = scores_[scorer];
+  std::string key = kv::importance_key(setting, stage);
+  if (budget.kind != kv::LayerBudget::Kind::uniform)
+    key += fmt::format("|{} {}", layer_budget_text(budget), stage.keep);
+  std::shared_ptr<const kv::RecordedScores>& known = scores_[key];
   if (known == nullptr) {
     auto made = std::make_shared<kv::RecordedScores>();
     made->num_model_layers = trace_.info().num_model_layers;
     made->layers = trace_.info().layers;
     made->num_positions = num_compressed_;
     made->num_kv_heads = trace_.info().num_kv_heads;
-    for (const kv::LayerTensors& layer : layers_) {
-      made->scores.push_back(kv::find_scorer(scorer).score(layer, {num_compressed_, loss_.score_window}));
+    made->budget = budget;
+    const std::vector<kv::LayerScores> given = stage.scorer == "file"
+                                                   ? read_given_scores(stage, trace_.info(), num_compressed_)
+                                                   : std::vector<kv::LayerScores>();
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+      kv::RowMatrix output_projection;
+      if (kv::needs_output_projection(stage)) {
+        output_projection = trace_.output_projection(static_cast<std::int64_t>(layer));
+      }
+      made->is_lazy.push_back(is_lazy(budget, layer));
+      kv::Evict of_layer = stage;
+      of_layer.keep = std::get<kv::Evict>(setting_of_layer({.stages = {stage}}, budget, layer).stages.front()).keep;
+      made->scores.push_back(kv::importance(setting, of_layer, layers_[layer],
+                                            {.num_positions = num_compressed_,
+                                             .score_window = loss_.score_window,
+                                             .output_projection = &output_projection,
+                                             .given = given.empty() ? nullptr : &given[layer],
+                                             .seed = layer + 1}));
     }
     known = std::move(made);
   }
   return known;
+}
+
+bool TraceInputs::is_lazy(const kv::LayerBudget& budget, std::size_t layer) const {
+  return budget.kind == kv::LayerBudget::Kind::lazy &&
+         kv::lazy_share(layers_[layer], num_compressed_, {}) > budget.lazy_threshold;
+}
+
+kv::Compression TraceInputs::setting_of_layer(const kv::Compression& setting, const kv::LayerBudget& budget,
+                                              std::size_t layer) const {
+  if (budget.kind == kv::LayerBudget::Kind::uniform) return setting;
+  kv::Compression of_layer = setting;
+  for (kv::Stage& stage : of_layer.stages) {
+    auto* evict = std::get_if<kv::Evict>(&stage);
+    if (evict == nullptr) continue;
+    evict->keep = kv::layer_keep(budget, evict->keep, trace_.info().layers[layer], trace_.info().num_model_layers,
+                                 num_compressed_, is_lazy(budget, layer));
+  }
+  return of_layer;
 }
 
 }  // namespace kvtide::experiment

@@ -25,19 +25,25 @@ class TraceInputs {
   TraceInputs(const TraceSource& source, const LossSetting& loss, std::uint64_t seed);
 
   [[nodiscard]] const attention::TraceInfo& info() const { return trace_.info(); }
-  [[nodiscard]] const std::vector<std::int64_t>& token_ids() const { return trace_.token_ids(); }
-  [[nodiscard]] const std::vector<std::string>& token_strings() const { return trace_.token_strings(); }
-  [[nodiscard]] const std::vector<attention::Probe>& probes() const { return trace_.probes(); }
   [[nodiscard]] const std::vector<kv::LayerTensors>& layers() const { return layers_; }
   [[nodiscard]] const loss::AttentionReference& reference() const { return reference_; }
   /// Positions that the policy compresses: the context, or everything before the first answer token when queries are
   /// aware.
   [[nodiscard]] std::int64_t num_compressed() const { return num_compressed_; }
 
-  /// Scores of every recorded layer. @param scorer  a name of kv::scorers()
-  [[nodiscard]] std::shared_ptr<const kv::RecordedScores> scores(const std::string& scorer) const;
+  /// Final scores of every recorded layer for an evict stage under a setting's grid (kv/compression/importance.h), each
+  /// layer at its own share of the budget.
+  /// @throws InputError when the trace lacks what the scorer needs
+  [[nodiscard]] std::shared_ptr<const kv::RecordedScores> scores(const kv::Compression& setting, const kv::Evict& stage,
+                                                                 const kv::LayerBudget& budget) const;
+
+  /// The setting as one recorded layer has it: the evict stages at the layer's own keep ratio.
+  [[nodiscard]] kv::Compression setting_of_layer(const kv::Compression& setting, const kv::LayerBudget& budget,
+                                                 std::size_t layer) const;
 
  private:
+  [[nodiscard]] bool is_lazy(const kv::LayerBudget& budget, std::size_t layer) const;
+
   LossSetting loss_;
   attention::Trace trace_;
   std::int64_t num_compressed_;

@@ -64,7 +64,7 @@ void assign(SyntheticSpec& spec, const std::string& name, double value) {
 }  // namespace
 
 attention::Trace open_trace(const TraceSource& source, std::uint64_t seed) {
-  if (source.kind == TraceKind::recorded) return attention::Trace::open(source.path);
+  if (source.kind == TraceKind::recorded) return attention::Trace::open(source.path, source.companion);
   SyntheticSpec spec;
   spec.kind = attention::synthetic_kind(source.synthetic_kind);
   spec.seed = seed;

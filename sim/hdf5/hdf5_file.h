@@ -66,6 +66,9 @@ class InputFile {
   [[nodiscard]] double number_attribute(const std::string& object, const std::string& name) const;
   [[nodiscard]] std::string string_attribute(const std::string& object, const std::string& name) const;
   [[nodiscard]] std::vector<std::int64_t> integers_attribute(const std::string& object, const std::string& name) const;
+  [[nodiscard]] std::vector<double> numbers_attribute(const std::string& object, const std::string& name) const;
+  /// An integer other than 0, or a boolean as h5py stores it (an enumeration of one byte).
+  [[nodiscard]] bool flag_attribute(const std::string& object, const std::string& name) const;
 
  private:
   struct Impl;

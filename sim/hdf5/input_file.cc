@@ -451,4 +451,20 @@ std::vector<std::int64_t> InputFile::integers_attribute(const std::string& objec
   return impl_->numbers<std::int64_t>(object, name, H5T_NATIVE_INT64, false);
 }
 
+std::vector<double> InputFile::numbers_attribute(const std::string& object, const std::string& name) const {
+  const QuietLibrary quiet;
+  return impl_->numbers<double>(object, name, H5T_NATIVE_DOUBLE, true);
+}
+
+bool InputFile::flag_attribute(const std::string& object, const std::string& name) const {
+  const QuietLibrary quiet;
+  const Impl::Attribute attribute = impl_->open_attribute(object, name);
+  if (H5Tget_class(attribute.type.get()) != H5T_ENUM) return integer_attribute(object, name) != 0;
+  std::int8_t value = 0;
+  if (attribute.count != 1 || H5Tget_size(attribute.type.get()) != sizeof(value) ||
+      H5Aread(attribute.id.get(), attribute.type.get(), &value) < 0)
+    impl_->fail(object + "@" + name, "one flag was expected");
+  return value != 0;
+}
+
 }  // namespace kvtide::hdf5

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kv/compression/scorer.h"
 #include "kv/partition.h"
 
 namespace kvtide::kv {
@@ -17,6 +18,26 @@ std::int64_t residual_of(const Compression& setting) {
 std::int64_t count_free(const Compression& setting, std::int64_t num_positions) {
   const std::vector<Block> blocks = partition_blocks(setting, num_positions);
   return std::ranges::count(blocks, false, &Block::is_protected);
+}
+
+/// Queries whose products with a block's keys its scores need. Scorers that watch every query have seen one per position
+/// by the time a block is full.
+double queries_of(const Evict& stage, const ScorerNeeds& needs, const Compression& setting) {
+  switch (needs.queries) {
+    case ScorerNeeds::Queries::none:
+    case ScorerNeeds::Queries::future:
+      return 0;
+    case ScorerNeeds::Queries::last:
+      return 1;
+    case ScorerNeeds::Queries::window:
+      for (const auto& [name, value] : resolved_parameters(find_scorer(stage.scorer), stage.parameters)) {
+        if (name == "window") return value;
+      }
+      return static_cast<double>(setting.window);
+    case ScorerNeeds::Queries::all:
+      return static_cast<double>(setting.block_size);
+  }
+  return 0;
 }
 
 /// Adds entries that follow the cache in fp16.
@@ -115,11 +136,16 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
   double flops = 0;
   for (const Stage& stage : setting.stages) {
     if (const auto* evict = std::get_if<Evict>(&stage)) {
-      // The block's mass from the window's queries: q.k for every position and query of the group.
+      const ScorerNeeds& needs = find_scorer(evict->scorer).needs;
       const auto group =
           static_cast<double>(geometry_.model.num_query_heads) / static_cast<double>(geometry_.model.num_kv_heads);
-      flops += elements * static_cast<double>(setting.window) * group;
-      read_elements += elements / 2;  // keys only
+      flops += elements * queries_of(*evict, needs, setting) * group;  // q.k for every position and query of the group
+      flops += elements / 2 * needs.flops_per_key_element;
+      read_elements += (needs.keys ? elements / 2 : 0) + (needs.values ? elements / 2 : 0);
+      if (evict->critical) {  // W_o v for every position and query head of the group
+        flops += elements * static_cast<double>(geometry_.model.hidden_size) * group;
+        read_elements += elements / 2;
+      }
       stored_share *= static_cast<double>(evict->keep) * 1e-6;
     } else if (const auto* pool = std::get_if<Pool>(&stage)) {
       flops += elements;
@@ -138,16 +164,6 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
       read_elements += elements * stored_share;
       written_elements += elements * stored_share * quantize->bits / 16.0;
     }
-  }
-  if (setting.positions != PositionCoding::original && event.completed_blocks > 0) {
-    // Keys are turned again: all that are kept (contiguous: ranks close behind every gap), or the new block's (smooth).
-    // 3 flops an element: two products and a sum.
-    const double moved = setting.positions == PositionCoding::contiguous
-                             ? static_cast<double>(num_positions_) * static_cast<double>(geometry_.model.head_dim)
-                             : elements / 2;
-    flops += 3 * moved * stored_share;
-    read_elements += moved * stored_share;
-    written_elements += moved * stored_share;
   }
   work.read_bytes = static_cast<Bytes>(read_elements * 2) * static_cast<Bytes>(heads);
   work.write_bytes = static_cast<Bytes>(written_elements * 2) * static_cast<Bytes>(heads);

@@ -17,7 +17,9 @@ struct HeadTensors {
   RowMatrix k_post;  ///< [position, head_dim] keys after RoPE at their own position
   RowMatrix v;       ///< [position, head_dim]
   /// Queries after RoPE, the group's query heads stacked: row g * num_queries + i is query head g, query i.
-  RowMatrix q_post;                       ///< [group * query, head_dim]
+  RowMatrix q_post;  ///< [group * query, head_dim]
+  /// The same before RoPE, for scorers that model the distribution of queries; empty where nobody kept them.
+  RowMatrix q_pre;
   std::vector<std::int64_t> q_positions;  ///< [query] ascending absolute positions
   std::int64_t group_size = 1;            ///< query heads that share this KV head
   float attention_scale = 1;              ///< multiplies q.k; 1/sqrt(head_dim) unless the model says otherwise

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "kv/compression/importance.h"
 #include "kv/partition.h"
 
 namespace kvtide::kv {
@@ -11,6 +12,14 @@ namespace {
 
 bool needs_scores(const Compression& setting) {
   return std::ranges::any_of(setting.stages, [](const Stage& stage) { return std::holds_alternative<Evict>(stage); });
+}
+
+/// Keep ratio of the first evict stage; 1 without one.
+PartsPerMillion keep_of(const Compression& setting) {
+  for (const Stage& stage : setting.stages) {
+    if (const auto* evict = std::get_if<Evict>(&stage)) return evict->keep;
+  }
+  return 1'000'000;
 }
 
 std::vector<Block> free_blocks(const Compression& setting, std::int64_t num_positions) {
@@ -33,6 +42,16 @@ std::vector<double> tiled(const std::vector<double>& recorded, const std::vector
     }
   }
   return scores;
+}
+
+/// The evict stage when it scores positions alone (and no values, as a critical stage does): then the served context is
+/// scored as it is, nothing is tiled.
+const Evict* positional_stage(const Compression& setting) {
+  for (const Stage& stage : setting.stages) {
+    const auto* evict = std::get_if<Evict>(&stage);
+    if (evict != nullptr && !evict->critical && find_scorer(evict->scorer).needs.positions_only) return evict;
+  }
+  return nullptr;
 }
 
 /// Index into recorded.layers of the layer nearest in relative depth; the shallower of two equally near.
@@ -60,9 +79,16 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
   ServedCache served;
   served.num_positions = num_positions;
   const bool has_scores = needs_scores(setting);
-  std::map<std::size_t, std::int64_t> layers_of_recorded;  // without scores every layer is alike
+  const Evict* positional = positional_stage(setting);
+  // Recorded layer and keep ratio decide a layer; without scores every layer is alike.
+  std::map<std::pair<std::size_t, PartsPerMillion>, std::int64_t> layers_of_recorded;
+  const PartsPerMillion keep = keep_of(setting);
   for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
-    layers_of_recorded[has_scores ? nearest_recorded(layer, model.num_layers, recorded) : 0] += 1;
+    const std::size_t source = has_scores ? nearest_recorded(layer, model.num_layers, recorded) : 0;
+    const bool is_lazy = source < recorded.is_lazy.size() && recorded.is_lazy[source];
+    layers_of_recorded[{source, has_scores
+                                    ? layer_keep(recorded.budget, keep, layer, model.num_layers, num_positions, is_lazy)
+                                    : keep}] += 1;
   }
   const std::int64_t num_distinct = has_scores ? std::min(model.num_kv_heads, recorded.num_kv_heads) : 1;
   std::vector<std::int64_t> heads_of_distinct(static_cast<std::size_t>(num_distinct), 0);
@@ -72,17 +98,22 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
   const std::vector<Block> served_free = has_scores ? free_blocks(setting, num_positions) : std::vector<Block>{};
   const std::vector<Block> recorded_free =
       has_scores ? free_blocks(setting, recorded.num_positions) : std::vector<Block>{};
-  served.is_arbitrary = has_scores && recorded_free.empty() && !served_free.empty();
-  for (const auto& [recorded_index, num_layers] : layers_of_recorded) {
+  served.is_arbitrary = has_scores && positional == nullptr && recorded_free.empty() && !served_free.empty();
+  for (const auto& [source, num_layers] : layers_of_recorded) {
+    const std::size_t recorded_index = source.first;
+    const Compression of_layer = with_keep(setting, source.second);
     LayerScores scores;
-    if (has_scores) {
+    if (positional != nullptr) {
+      scores = importance(of_layer, *positional_stage(of_layer), {},
+                          {.num_positions = num_positions, .num_heads = num_distinct, .seed = recorded_index + 1});
+    } else if (has_scores) {
       for (std::int64_t head = 0; head < num_distinct; ++head) {
         scores.push_back(tiled(recorded.scores[recorded_index][static_cast<std::size_t>(head)], recorded_free,
                                served_free, num_positions));
       }
     }
     DistinctLayer& layer = served.layers.emplace_back();
-    layer.cache = compress_layer(setting, num_positions, num_distinct, model.head_dim, scores, nullptr);
+    layer.cache = compress_layer(of_layer, num_positions, num_distinct, model.head_dim, scores, nullptr);
     layer.num_layers = num_layers;
     layer.heads_of_distinct = heads_of_distinct;
   }

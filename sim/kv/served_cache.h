@@ -4,7 +4,7 @@
 // The served geometry (Llama-3.1-8B at 32k) is larger than any trace at hand (a 135M model at 2k), so decisions carry
 // over: served layer -> recorded layer nearest in relative depth; served KV head h -> trace KV head h mod its count;
 // the trace's free blocks tile the served free blocks in order; protected blocks stay at the served ends; the keep rule
-// is applied on the served count.
+// is applied on the served count. A scorer that looks at positions alone (StreamingLLM) scores the served context itself.
 //
 // Example: a 2,021-position trace in blocks of 128 has 14 free blocks; 32,768 served positions have 254, the trace's
 // scores are repeated 18.1 times; keep 0.5 leaves 128 of 256 blocks, first and last included.
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kv/cache_layout.h"
-#include "kv/compression/compression.h"
+#include "kv/compression/layer_budget.h"
 #include "model/model.h"
 
 namespace kvtide::kv {
@@ -25,6 +25,8 @@ struct RecordedScores {
   std::vector<LayerScores> scores;    ///< [recorded layer][kv_head][position]; empty rows when nothing is scored
   std::int64_t num_positions = 0;     ///< compressed positions of the trace
   std::int64_t num_kv_heads = 0;
+  LayerBudget budget = {};         ///< how the keep ratio is spread over layers
+  std::vector<bool> is_lazy = {};  ///< [recorded layer], for a lazy budget; a served layer is as its recorded one
 };
 
 /// A layer's decisions and how many served layers and heads share them.

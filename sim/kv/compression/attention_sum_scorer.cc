@@ -41,4 +41,13 @@ LayerScores attention_sum_scores(const LayerTensors& layer, const ScorerContext&
   return scores;
 }
 
+ScorerEntry attention_sum_scorer() {
+  return {"attention_sum",
+          "softmax mass received from the last score_window queries, summed over the group",
+          "arXiv 2306.14048",
+          {},
+          {.queries = ScorerNeeds::Queries::window},
+          &attention_sum_scores};
+}
+
 }  // namespace kvtide::kv

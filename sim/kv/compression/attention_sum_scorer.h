@@ -11,4 +11,6 @@ namespace kvtide::kv {
 /// @throws InputError when the trace holds no query in num_positions - score_window .. num_positions - 1
 [[nodiscard]] LayerScores attention_sum_scores(const LayerTensors& layer, const ScorerContext& context);
 
+[[nodiscard]] ScorerEntry attention_sum_scorer();
+
 }  // namespace kvtide::kv

@@ -3,22 +3,34 @@
 // compress equally.
 //
 // Rules that hold everywhere: a block that holds a protected position is kept whole, and counts inside the budget;
-// a newest block that is not yet full is protected; blocks kept = max(n - floor(n * (1 - keep_ratio)), protected ones),
+// a newest block that is not yet full is protected (unless the setting says otherwise); blocks kept = max(n - floor(n * (1 - keep_ratio)), protected ones),
 // computed exactly (10 % of 10 is 1).
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "kv/head_cache.h"
-#include "kv/partition.h"
-#include "kv/position_coding.h"
 
 namespace kvtide::kv {
 
 enum class Granularity : std::uint8_t { block, token };
-enum class HeadScope : std::uint8_t { per_head, shared };
+enum class HeadScope : std::uint8_t {
+  per_head,
+  shared,   ///< one choice for all heads of a layer, from the sum of their scores
+  adaptive  ///< one budget for all heads of a layer, spent where scores are highest (Ada-KV, arXiv 2407.11550)
+};
+enum class BlockScore : std::uint8_t { sum, mean };  ///< how positions make the score of a block
+/// How the budget is spent over a head's positions.
+enum class Selection : std::uint8_t {
+  top,           ///< the best anywhere
+  quota,         ///< the same share of every block (kvpress ChunkPress)
+  iterative,     ///< block after block: each joins the kept ones and the best of both survive (kvpress BlockPress)
+  entropy_gated  ///< blocks by mean score; a high one of low entropy keeps only its best few positions
+};
 enum class GroupAxis : std::uint8_t {
   channel,
   token
@@ -28,11 +40,30 @@ enum class RopeState : std::uint8_t { pre, post };
 /// Keep ratio as an exact fraction of a million: 0.1 is 100000, so that 10 % of 10 is 1, not 0.
 using PartsPerMillion = std::int64_t;
 
+/// Numbers given to a scorer, sorted by name; what is absent has the scorer's own fallback (scorer.h).
+using ScorerParameters = std::vector<std::pair<std::string, double>>;
+
+/// Second stage of CriticalKV (arXiv 2502.03805): half of the budget goes by score, the rest by score * |W_o v|_1.
+struct CriticalStage {
+  double epsilon = 1e-4;                 ///< added to the score before the product
+  PartsPerMillion first_stage = 500000;  ///< share of the budget that the plain score fills
+  bool operator==(const CriticalStage&) const = default;
+};
+
 struct Evict {
   std::string scorer = "attention_sum";
   Granularity granularity = Granularity::block;
   PartsPerMillion keep = 500000;  ///< kept / original, in (0, 1e6]
   HeadScope heads = HeadScope::per_head;
+  ScorerParameters parameters = {};
+  BlockScore block_score = BlockScore::sum;
+  Selection selection = Selection::top;
+  std::int64_t low_entropy_kept = 4;   ///< entropy_gated: positions that a block of low entropy keeps
+  PartsPerMillion safeguard = 200000;  ///< adaptive: share of its even budget that every head is sure of
+  std::optional<CriticalStage> critical = {};
+  std::optional<double> threshold = {};  ///< what scores at least this stays, however much; `keep` is then not a rule
+  std::string kept_file = {};            ///< scorer `file`: where choices or scores are read, and whose
+  std::string kept_method = {};
   bool operator==(const Evict&) const = default;
 };
 struct Pool {
@@ -57,20 +88,13 @@ struct Quantize {
 };
 using Stage = std::variant<Evict, Pool, LowRank, Quantize>;
 
-/// What an anchor keeps out of compression: the whole block that holds it, or the token alone.
-enum class AnchorScope : std::uint8_t { block, token };
-
 struct Compression {
   std::int64_t block_size = 128;
-  std::int64_t grid_offset = 0;  ///< block of position p is (p + grid_offset) / block_stride; 0..block_stride-1
-  Partition partition;
-  std::int64_t sinks = 4;    ///< first positions, never compressed
-  std::int64_t window = 64;  ///< newest positions, never compressed
-  PositionPattern anchors;   ///< further positions never compressed
-  AnchorScope anchor_scope = AnchorScope::block;
-  PositionCoding positions = PositionCoding::original;
-  std::int64_t smooth_width = 8;  ///< positions that share an angle when positions are smooth
-  std::vector<Stage> stages;      ///< applied in order; empty: identity
+  std::int64_t grid_offset = 0;        ///< block of position p is (p + grid_offset) / block_size; 0..block_size-1
+  std::int64_t sinks = 4;              ///< first positions, never compressed
+  std::int64_t window = 64;            ///< newest positions, never compressed
+  bool protects_filling_block = true;  ///< a newest block that is not yet full waits; false: it competes as it is
+  std::vector<Stage> stages;           ///< applied in order; empty: identity
   bool operator==(const Compression&) const = default;
 };
 

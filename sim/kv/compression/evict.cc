@@ -17,8 +17,7 @@ struct Candidate {
   double score = 0;
 };
 
-std::vector<Candidate> candidates_of(const WorkingHead& head, const std::vector<double>& scores,
-                                     Granularity granularity) {
+std::vector<Candidate> candidates_of(const WorkingHead& head, const std::vector<double>& scores, const Evict& stage) {
   std::vector<Candidate> candidates;
   for (std::size_t block_index = 0; block_index < head.blocks.size(); ++block_index) {
     const WorkingBlock& block = head.blocks[block_index];
@@ -28,9 +27,10 @@ std::vector<Candidate> candidates_of(const WorkingHead& head, const std::vector<
       for (std::size_t index = first; index < first + count; ++index) {
         score += scores[static_cast<std::size_t>(block.positions[index])];
       }
+      if (stage.block_score == BlockScore::mean) score /= static_cast<double>(count);
       candidates.push_back({block_index, first, count, block.block.is_protected, score});
     };
-    if (granularity == Granularity::block) {
+    if (stage.granularity == Granularity::block) {
       add(0, block.positions.size());
     } else {
       std::size_t first = 0;
@@ -41,17 +41,6 @@ std::vector<Candidate> candidates_of(const WorkingHead& head, const std::vector<
     }
   }
   return candidates;
-}
-
-/// @return per candidate: stays
-std::vector<bool> select(const std::vector<Candidate>& candidates, PartsPerMillion keep) {
-  std::vector<double> scores;
-  std::vector<bool> is_protected;
-  for (const Candidate& candidate : candidates) {
-    scores.push_back(candidate.score);
-    is_protected.push_back(candidate.is_protected);
-  }
-  return choose_kept(scores, is_protected, keep);
 }
 
 void drop(WorkingHead& head, const std::vector<Candidate>& candidates, const std::vector<bool>& stays,
@@ -87,40 +76,117 @@ void drop(WorkingHead& head, const std::vector<Candidate>& candidates, const std
 
 }  // namespace
 
-std::vector<bool> choose_kept(std::span<const double> scores, const std::vector<bool>& is_protected,
-                              PartsPerMillion keep) {
+std::vector<std::size_t> best_positions(std::span<const double> scores, std::int64_t count) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto wanted = std::clamp<std::int64_t>(count, 0, static_cast<std::int64_t>(order.size()));
+  std::nth_element(order.begin(), order.begin() + wanted, order.end(), [&](std::size_t left, std::size_t right) {
+    return scores[left] > scores[right] || (scores[left] == scores[right] && left < right);
+  });
+  order.resize(static_cast<std::size_t>(wanted));
+  return order;
+}
+
+std::vector<bool> choose_best(std::span<const double> scores, const std::vector<bool>& is_protected,
+                              std::int64_t count) {
   KVTIDE_ASSERT(scores.size() == is_protected.size(), "one score per candidate");
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t left, std::size_t right) {
+  const std::int64_t num_kept = std::max<std::int64_t>(count, std::ranges::count(is_protected, true));
+  std::nth_element(order.begin(), order.begin() + num_kept, order.end(), [&](std::size_t left, std::size_t right) {
     if (is_protected[left] != is_protected[right]) return static_cast<bool>(is_protected[left]);
-    return scores[left] > scores[right];
+    return scores[left] > scores[right] || (scores[left] == scores[right] && left < right);
   });
-  const auto num_protected = std::ranges::count(is_protected, true);
-  const std::int64_t num_kept =
-      std::max<std::int64_t>(kept_count(static_cast<std::int64_t>(scores.size()), keep), num_protected);
   std::vector<bool> stays(scores.size(), false);
   for (std::int64_t rank = 0; rank < num_kept; ++rank) stays[order[static_cast<std::size_t>(rank)]] = true;
+  return stays;
+}
+
+std::vector<bool> choose_kept(std::span<const double> scores, const std::vector<bool>& is_protected,
+                              PartsPerMillion keep) {
+  return choose_best(scores, is_protected, kept_count(static_cast<std::int64_t>(scores.size()), keep));
+}
+
+namespace {
+
+/// One budget for all heads: every head is sure of its safeguard, the rest goes where scores are highest.
+std::vector<std::vector<bool>> choose_adaptively(const Evict& stage, const std::vector<std::vector<double>>& scores,
+                                                 const std::vector<std::vector<bool>>& is_protected) {
+  std::vector<double> all;
+  std::vector<bool> is_certain;
+  std::int64_t budget = 0;
+  for (std::size_t head = 0; head < scores.size(); ++head) {
+    const std::int64_t even = kept_count(static_cast<std::int64_t>(scores[head].size()), stage.keep);
+    budget += even;
+    std::vector<bool> certain = is_protected[head];
+    const std::int64_t safe = std::max<std::int64_t>(stage.safeguard > 0 ? 1 : 0, even * stage.safeguard / 1'000'000);
+    for (const std::size_t index : best_positions(scores[head], safe)) certain[index] = true;
+    all.insert(all.end(), scores[head].begin(), scores[head].end());
+    is_certain.insert(is_certain.end(), certain.begin(), certain.end());
+  }
+  const std::vector<bool> stays = choose_best(all, is_certain, budget);
+  std::vector<std::vector<bool>> result;
+  auto next = stays.begin();
+  for (const auto& of_head : scores) {
+    result.emplace_back(next, next + static_cast<std::ptrdiff_t>(of_head.size()));
+    next += static_cast<std::ptrdiff_t>(of_head.size());
+  }
+  return result;
+}
+
+/// What scores enough stays; a head that would be left with nothing keeps its best.
+std::vector<std::vector<bool>> choose_by_threshold(double threshold, const std::vector<std::vector<double>>& scores,
+                                                   const std::vector<std::vector<bool>>& is_protected) {
+  std::vector<std::vector<bool>> result = is_protected;
+  for (std::size_t head = 0; head < scores.size(); ++head) {
+    bool is_empty = true;
+    for (std::size_t index = 0; index < scores[head].size(); ++index) {
+      if (scores[head][index] >= threshold) result[head][index] = true;
+      is_empty = is_empty && !result[head][index];
+    }
+    if (is_empty) {
+      for (const std::size_t best : best_positions(scores[head], 1)) result[head][best] = true;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::vector<bool>> choose_kept_of_layer(const Evict& stage, std::vector<std::vector<double>> scores,
+                                                    const std::vector<std::vector<bool>>& is_protected) {
+  if (stage.threshold) return choose_by_threshold(*stage.threshold, scores, is_protected);
+  if (stage.heads == HeadScope::adaptive) return choose_adaptively(stage, scores, is_protected);
+  if (stage.heads == HeadScope::shared) {
+    // All heads hold the same candidates here: a shared choice follows only shared choices (see contradictions()).
+    for (std::size_t index = 0; index < scores[0].size(); ++index) {
+      double sum = 0;
+      for (const auto& of_head : scores) sum += of_head[index];
+      for (auto& of_head : scores) of_head[index] = sum;
+    }
+  }
+  std::vector<std::vector<bool>> stays;
+  for (std::size_t head = 0; head < scores.size(); ++head) {
+    stays.push_back(choose_kept(scores[head], is_protected[head], stage.keep));
+  }
   return stays;
 }
 
 void apply(const Evict& stage, WorkingLayer& layer) {
   KVTIDE_ASSERT(layer.scores != nullptr && layer.scores->size() == layer.heads.size(), "one score row per KV head");
   std::vector<std::vector<Candidate>> candidates;
-  for (std::size_t head_index = 0; head_index < layer.heads.size(); ++head_index) {
-    candidates.push_back(candidates_of(layer.heads[head_index], (*layer.scores)[head_index], stage.granularity));
-  }
-  if (stage.heads == HeadScope::shared) {
-    // All heads hold the same candidates here: a shared choice follows only shared choices (see contradictions()).
-    for (std::size_t index = 0; index < candidates[0].size(); ++index) {
-      double sum = 0;
-      for (const auto& of_head : candidates) sum += of_head[index].score;
-      for (auto& of_head : candidates) of_head[index].score = sum;
+  std::vector<std::vector<double>> scores(layer.heads.size());
+  std::vector<std::vector<bool>> is_protected(layer.heads.size());
+  for (std::size_t head = 0; head < layer.heads.size(); ++head) {
+    candidates.push_back(candidates_of(layer.heads[head], (*layer.scores)[head], stage));
+    for (const Candidate& candidate : candidates.back()) {
+      scores[head].push_back(candidate.score);
+      is_protected[head].push_back(candidate.is_protected);
     }
   }
-  for (std::size_t head_index = 0; head_index < layer.heads.size(); ++head_index) {
-    drop(layer.heads[head_index], candidates[head_index], select(candidates[head_index], stage.keep),
-         stage.granularity);
+  const std::vector<std::vector<bool>> stays = choose_kept_of_layer(stage, std::move(scores), is_protected);
+  for (std::size_t head = 0; head < layer.heads.size(); ++head) {
+    drop(layer.heads[head], candidates[head], stays[head], stage.granularity);
   }
 }
 

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "kv/compression/evict.h"
-#include "kv/compression/overlap.h"
 #include "kv/partition.h"
 
 namespace kvtide::kv {
@@ -54,6 +53,7 @@ void append(PositionRuns& runs, std::int64_t begin, std::int64_t end) {
   }
 }
 
+/// What one stage of block granularity takes when it is the only one.
 std::vector<PositionRuns> evict_blocks(const Compression& setting, const Evict& stage, std::int64_t num_positions,
                                        const LayerScores& scores) {
   const std::vector<Block> blocks = partition_blocks(setting, num_positions);
@@ -62,24 +62,41 @@ std::vector<PositionRuns> evict_blocks(const Compression& setting, const Evict& 
   for (const Block& block : blocks) is_protected.push_back(block.is_protected);
   std::vector<std::vector<double>> sums;
   sums.reserve(scores.size());
-  for (const auto& of_head : scores) sums.push_back(block_scores(blocks, of_head));
-  if (stage.heads == HeadScope::shared) {
-    for (std::size_t index = 0; index < blocks.size(); ++index) {
-      double sum = 0;
-      for (const auto& of_head : sums) sum += of_head[index];
-      for (auto& of_head : sums) of_head[index] = sum;
+  for (const auto& of_head : scores) {
+    sums.push_back(block_scores(blocks, of_head));
+    if (stage.block_score == BlockScore::mean) {
+      for (std::size_t index = 0; index < blocks.size(); ++index) {
+        sums.back()[index] /= static_cast<double>(blocks[index].end - blocks[index].begin);
+      }
     }
   }
+  const std::vector<std::vector<bool>> stays =
+      choose_kept_of_layer(stage, std::move(sums), std::vector<std::vector<bool>>(scores.size(), is_protected));
   std::vector<PositionRuns> runs(scores.size());
   for (std::size_t head = 0; head < scores.size(); ++head) {
-    const std::vector<bool> stays = choose_kept(sums[head], is_protected, stage.keep);
-    std::int64_t next = 0;  // what lies before is kept or in a run
     for (std::size_t index = 0; index < blocks.size(); ++index) {
-      if (!stays[index]) continue;
-      if (blocks[index].begin > next) append(runs[head], next, blocks[index].begin);
-      next = std::max(next, blocks[index].end);
+      if (!stays[head][index]) append(runs[head], blocks[index].begin, blocks[index].end);
     }
-    if (next < num_positions) append(runs[head], next, num_positions);
+  }
+  return runs;
+}
+
+/// The same for token granularity: positions of protected blocks stay.
+std::vector<PositionRuns> evict_tokens(const Compression& setting, const Evict& stage, std::int64_t num_positions,
+                                       const LayerScores& scores) {
+  std::vector<bool> is_protected(static_cast<std::size_t>(num_positions), false);
+  for (const Block& block : partition_blocks(setting, num_positions)) {
+    std::fill(is_protected.begin() + block.begin, is_protected.begin() + block.end, block.is_protected);
+  }
+  std::vector<std::vector<double>> of_positions;
+  for (const auto& of_head : scores) of_positions.emplace_back(of_head.begin(), of_head.begin() + num_positions);
+  const std::vector<std::vector<bool>> stays =
+      choose_kept_of_layer(stage, std::move(of_positions), std::vector<std::vector<bool>>(scores.size(), is_protected));
+  std::vector<PositionRuns> runs(scores.size());
+  for (std::size_t head = 0; head < scores.size(); ++head) {
+    for (std::int64_t position = 0; position < num_positions; ++position) {
+      if (!stays[head][static_cast<std::size_t>(position)]) append(runs[head], position, position + 1);
+    }
   }
   return runs;
 }
@@ -110,11 +127,8 @@ std::vector<PositionRuns> evicted_runs(const Compression& setting, std::int64_t 
   if (const auto problems = contradictions(setting, kAnyHeadDim); !problems.empty()) throw InputError(problems.front());
   if (setting.stages.size() == 1) {
     const Evict& stage = std::get<Evict>(setting.stages.front());
-    const bool has_anchor_tokens = setting.anchor_scope == AnchorScope::token && !setting.anchors.empty();
-    if (stage.granularity == Granularity::block && !has_anchor_tokens) {
-      if (!scores_span_halo(setting)) return evict_blocks(setting, stage, num_positions, scores);
-      return evict_blocks(setting, stage, num_positions, scores_with_halo(setting, num_positions, scores));
-    }
+    return stage.granularity == Granularity::block ? evict_blocks(setting, stage, num_positions, scores)
+                                                   : evict_tokens(setting, stage, num_positions, scores);
   }
   const auto num_heads = static_cast<std::int64_t>(scores.size());
   const LayerCache cache = compress_layer(setting, num_positions, num_heads, kAnyHeadDim, scores, nullptr);

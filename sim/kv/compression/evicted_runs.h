@@ -13,7 +13,7 @@ namespace kvtide::kv {
 [[nodiscard]] bool only_evicts(const Compression& setting);
 
 /// The positions that compress_layer() would evict, the very same ones, ties and roundings included.
-/// One stage of block granularity costs one pass over the scores; other stacks go through compress_layer().
+/// One stage costs one pass over the scores; longer stacks go through compress_layer().
 /// @param setting  only_evicts(setting)
 /// @param scores   [kv_head][position >= num_positions]
 /// @return [kv_head]

@@ -1,24 +1,65 @@
 #pragma once
 // Importance of each cached position, from recorded numbers. One scorer a file; registered by name in one table.
 
-#include <memory>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kv/compression/compression.h"
 
 namespace kvtide::kv {
 
+/// A number a scorer takes, with what it is when nobody gives it.
+struct ScorerParameter {
+  std::string name;
+  double fallback = 0;
+  double min = 0;
+  double max = 0;
+  bool is_integer = true;
+  std::string summary;
+};
+
+/// What a scorer reads besides keys and values: decides what a trace must hold, what the machine computes, and whether
+/// the served context may be scored without a trace.
+struct ScorerNeeds {
+  enum class Queries : std::uint8_t {
+    none,
+    last,    ///< the newest query
+    window,  ///< the newest score_window, or as many as the scorer's own parameter `window` says
+    all,     ///< every query of the positions scored
+    future   ///< queries that come after: an oracle, never a policy that could run
+  };
+  Queries queries = Queries::none;
+  bool keys = true;
+  bool values = false;
+  bool output_projection = false;
+  bool positions_only = false;       ///< a function of the number of positions: the served context is scored as it is
+  bool keep_ratio = false;           ///< other scores for another keep ratio
+  double flops_per_key_element = 2;  ///< arithmetic besides the dot products with queries
+};
+
 struct ScorerContext {
-  std::int64_t num_positions;  ///< positions to score, 0..num_positions-1
-  std::int64_t
-      score_window;  ///< last queries before num_positions that may be used (causal: they see only what precedes)
+  std::int64_t num_positions = 0;    ///< positions to score, 0..num_positions-1
+  std::int64_t score_window = 64;    ///< last queries before num_positions that may be used (causal: they see only what
+                                     ///< precedes)
+  std::int64_t num_heads = 0;        ///< KV heads; needed where there are no tensors
+  PartsPerMillion keep = 500000;     ///< for scorers whose scores depend on it
+  ScorerParameters parameters = {};  ///< all of the scorer's, sorted; score_layer() fills in the fallbacks
+  const RowMatrix* output_projection = nullptr;  ///< W_o [hidden, query_head * head_dim]
+  const LayerScores* given = nullptr;            ///< scorer `file`: the layer's scores as they were read
+  std::uint64_t seed = 1;                        ///< of the layer's own stream, for scorers that draw
+
+  [[nodiscard]] double number(std::string_view name) const;
+  [[nodiscard]] std::int64_t integer(std::string_view name) const;
 };
 
 struct ScorerEntry {
   std::string name;
   std::string summary;
   std::string paper;
+  std::vector<ScorerParameter> parameters;
+  ScorerNeeds needs;
   LayerScores (*score)(const LayerTensors& layer, const ScorerContext& context);
 };
 
@@ -26,5 +67,13 @@ struct ScorerEntry {
 [[nodiscard]] const std::vector<ScorerEntry>& scorers();
 /// @throws InputError naming the nearest when unknown
 [[nodiscard]] const ScorerEntry& find_scorer(const std::string& name);
+
+/// The entry's parameters with what `given` says of them. @throws InputError for a name the scorer has not, or a value
+/// out of its range
+[[nodiscard]] ScorerParameters resolved_parameters(const ScorerEntry& entry, const ScorerParameters& given);
+
+/// Scores a layer, the context's parameters completed.
+/// @throws InputError  when the layer lacks what the scorer needs
+[[nodiscard]] LayerScores score_layer(const ScorerEntry& entry, const LayerTensors& layer, ScorerContext context);
 
 }  // namespace kvtide::kv

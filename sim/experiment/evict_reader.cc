@@ -1,0 +1,131 @@
+#include "experiment/evict_reader.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "experiment/evict_text.h"
+#include "kv/compression/scorer.h"
+
+namespace kvtide::experiment {
+namespace {
+
+using config::Value;
+
+/// 0.3 -> 300000 exactly. @return parts per million, 1..10^6
+kv::PartsPerMillion read_share(const Value& value, double fallback) {
+  const double ratio = value.as_number({.fallback = fallback, .min = 0, .max = 1, .min_is_open = true});
+  const double parts = ratio * 1e6;
+  const double whole = std::round(parts);
+  if (std::abs(parts - whole) > 1e-6 || whole < 1) {
+    value.error(fmt::format("expected at most six decimals, got {}", value.text()));
+    return 500000;
+  }
+  return static_cast<kv::PartsPerMillion>(whole);
+}
+
+/// The enumerator written as `key`; absent: the first.
+template <typename Enum>
+Enum read_named(const Value& parent, const char* key, std::initializer_list<Enum> values) {
+  std::vector<std::string> names;
+  for (const Enum value : values) names.push_back(to_string(value));
+  const std::string name = parent.choice(key, names, names.front());
+  std::size_t index = 0;
+  while (index + 1 < names.size() && names[index] != name) ++index;
+  return *(values.begin() + index);
+}
+
+kv::ScorerParameters read_parameters(const Value& value, const kv::ScorerEntry& entry) {
+  kv::ScorerParameters given;
+  for (const kv::ScorerParameter& parameter : entry.parameters) {
+    const Value written = value.at(parameter.name);
+    if (!written.exists()) continue;
+    const double number =
+        parameter.is_integer
+            ? static_cast<double>(written.as_integer({.fallback = std::llround(parameter.fallback),
+                                                      .min = std::llround(parameter.min),
+                                                      .max = std::llround(parameter.max)}))
+            : written.as_number({.fallback = parameter.fallback, .min = parameter.min, .max = parameter.max});
+    given.emplace_back(parameter.name, number);
+  }
+  return kv::resolved_parameters(entry, given);
+}
+
+}  // namespace
+
+kv::Evict read_evict(const Value& value, NameResolver& resolver) {
+  kv::Evict stage;
+  std::vector<std::string> names;
+  for (const kv::ScorerEntry& entry : kv::scorers()) names.push_back(entry.name);
+  stage.scorer = value.choice("scorer", names, "attention_sum");
+  stage.parameters = read_parameters(value, kv::find_scorer(stage.scorer));
+  stage.granularity = read_named(value, "granularity", {kv::Granularity::block, kv::Granularity::token});
+  stage.keep = read_share(value.at("keep_ratio"), 0.5);
+  stage.heads = read_named(value, "heads", {kv::HeadScope::per_head, kv::HeadScope::shared, kv::HeadScope::adaptive});
+  stage.block_score = read_named(value, "block_score", {kv::BlockScore::sum, kv::BlockScore::mean});
+  stage.selection =
+      read_named(value, "selection",
+                 {kv::Selection::top, kv::Selection::quota, kv::Selection::iterative, kv::Selection::entropy_gated});
+  if (stage.selection == kv::Selection::entropy_gated) {
+    stage.low_entropy_kept = value.integer("low_entropy_kept", {.fallback = 4, .min = 1, .max = 65536});
+  }
+  if (stage.heads == kv::HeadScope::adaptive) stage.safeguard = read_share(value.at("safeguard"), 0.2);
+  if (const Value threshold = value.at("threshold"); threshold.exists()) stage.threshold = threshold.as_number();
+  if (const Value critical = value.at("critical"); critical.exists()) {
+    if (critical.is_map()) {
+      stage.critical.emplace();
+      stage.critical->epsilon = critical.number("epsilon", {.fallback = 1e-4, .min = 0, .max = 1});
+      stage.critical->first_stage = read_share(critical.at("first_stage"), 0.5);
+    } else if (critical.as_bool(false)) {
+      stage.critical.emplace();
+    }
+  }
+  if (stage.scorer == "file") {
+    const Value kept = value.at("kept");
+    stage.kept_file = kept.as_string();
+    stage.kept_method = value.string("method", "");
+    if (!stage.kept_file.empty()) {
+      const NameResolver::Resolved& resolved = resolver.trace(stage.kept_file);
+      if (!resolved.error.empty()) kept.error(fmt::format("\"{}\": {}", stage.kept_file, resolved.error));
+      stage.kept_file = resolved.path;
+    }
+  }
+  return stage;
+}
+
+kv::LayerBudget read_layer_budget(const Value& value) {
+  kv::LayerBudget budget;
+  if (!value.exists()) return budget;
+  if (value.is_scalar()) {
+    const std::string kind = value.as_choice({"uniform", "pyramid", "lazy"}, "uniform");
+    budget.kind = kind == "pyramid" ? kv::LayerBudget::Kind::pyramid
+                  : kind == "lazy"  ? kv::LayerBudget::Kind::lazy
+                                    : kv::LayerBudget::Kind::uniform;
+    return budget;
+  }
+  if (value.keys().size() != 1) {
+    value.error("expected one of uniform, pyramid, lazy, or a mapping with one of the keys pyramid, lazy, layers");
+    return budget;
+  }
+  if (const Value pyramid = value.at("pyramid"); pyramid.exists()) {
+    budget.kind = kv::LayerBudget::Kind::pyramid;
+    budget.pyramid.beta = pyramid.number("beta", {.fallback = 20, .min = 1, .max = 1e6});
+    budget.pyramid.window = pyramid.integer("window", {.fallback = 64, .min = 0, .max = 1 << 24});
+  }
+  if (const Value lazy = value.at("lazy"); lazy.exists()) {
+    budget.kind = kv::LayerBudget::Kind::lazy;
+    budget.lazy_threshold = lazy.number("threshold", {.fallback = 0.9, .min = 0, .max = 1});
+    budget.lazy_kept = lazy.integer("kept", {.fallback = 1028, .min = 1, .max = 1 << 24});
+  }
+  if (const Value layers = value.at("layers"); layers.exists()) {
+    budget.kind = kv::LayerBudget::Kind::table;
+    for (const Value& layer : layers.items()) budget.table.push_back(read_share(layer, 0.5));
+    if (budget.table.empty() || budget.table.size() > 4096) {
+      layers.error("expected 1..4096 keep ratios, first layer to last");
+      budget.table = {500000};
+    }
+  }
+  return budget;
+}
+
+}  // namespace kvtide::experiment

@@ -1,0 +1,16 @@
+#pragma once
+// `evict:` of an experiment file -> kv::Evict. A scorer's own parameters stand beside the stage's keys:
+// {scorer: snapkv, window: 32, granularity: token, keep_ratio: 0.25}.
+
+#include "experiment/setting_reader.h"
+
+namespace kvtide::experiment {
+
+/// Errors are recorded in the document. @param resolver  finds the file of `kept`
+[[nodiscard]] kv::Evict read_evict(const config::Value& value, NameResolver& resolver);
+
+/// `budget:` of an evict stage: uniform, pyramid or lazy, alone or as the only key of a mapping with its numbers
+/// ({pyramid: {beta: 10, window: 64}}, {lazy: {threshold: 0.9, kept: 1028}}), or {layers: [1.0, 0.5, 0.25]}.
+[[nodiscard]] kv::LayerBudget read_layer_budget(const config::Value& value);
+
+}  // namespace kvtide::experiment
