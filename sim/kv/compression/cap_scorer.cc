@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kv/compression/dot_products.h"
 #include "kv/compression/future_queries.h"
 
 namespace kvtide::kv {
@@ -17,12 +18,11 @@ Eigen::VectorXf weighted_leverage(const RowMatrix& directions, const RowMatrix& 
   Eigen::VectorXf weights = (directions * anchor).cwiseMax(-1.0F).cwiseMin(1.0F) * tau;
   weights = (weights.array() - weights.maxCoeff()).exp();
   const RowMatrix scaled = (weights.array() + epsilon).sqrt().matrix().asDiagonal() * values;
-  Eigen::MatrixXf capacity = Eigen::MatrixXf::Identity(values.cols(), values.cols());
-  capacity.selfadjointView<Eigen::Lower>().rankUpdate(scaled.transpose());
-  const Eigen::LLT<Eigen::MatrixXf> factor(capacity.selfadjointView<Eigen::Lower>());
-  // v'A^-1 v = |L^-1 v|^2 with A = L L'.
-  const Eigen::MatrixXf halves = factor.matrixL().solve(Eigen::MatrixXf(values.transpose()));
-  return weights.cwiseProduct(halves.colwise().squaredNorm().transpose());
+  Eigen::MatrixXd capacity = gram(scaled);
+  capacity.diagonal().array() += 1;
+  const Eigen::MatrixXd inverse = capacity.llt().solve(Eigen::MatrixXd::Identity(values.cols(), values.cols()));
+  const RowMatrix turned = row_products(values, inverse.cast<float>());
+  return weights.cwiseProduct(turned.cwiseProduct(values).rowwise().sum());
 }
 
 LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {

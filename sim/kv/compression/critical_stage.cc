@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "kv/compression/dot_products.h"
 #include "kv/compression/evict.h"
 #include "kv/partition.h"
 
@@ -40,12 +41,11 @@ LayerScores projected_value_norms(const LayerTensors& layer, std::int64_t num_po
     const auto values = head.v.topRows(num_positions);
     Eigen::VectorXf sum = Eigen::VectorXf::Zero(num_positions);
     for (std::int64_t member = 0; member < head.group_size; ++member, ++query_head) {
-      const auto columns = output_projection.middleCols(query_head * head.head_dim(), head.head_dim());
+      const RowMatrix columns = output_projection.middleCols(query_head * head.head_dim(), head.head_dim());
       constexpr std::int64_t kRowsAtOnce = 256;
       for (std::int64_t first = 0; first < num_positions; first += kRowsAtOnce) {
         const std::int64_t count = std::min(kRowsAtOnce, num_positions - first);
-        const RowMatrix projected = values.middleRows(first, count) * columns.transpose();
-        sum.segment(first, count) += projected.cwiseAbs().rowwise().sum();
+        sum.segment(first, count) += row_products(values.middleRows(first, count), columns).cwiseAbs().rowwise().sum();
       }
     }
     std::vector<double>& of_head = norms.emplace_back();

@@ -136,6 +136,32 @@ void TransposedKeys::multiply(const float* rows, std::int64_t num_rows, float sc
   }
 }
 
+RowMatrix row_products(const Eigen::Ref<const RowMatrix>& rows, const Eigen::Ref<const RowMatrix>& keys) {
+  const TransposedKeys transposed(keys, keys.rows());
+  RowMatrix result(rows.rows(), keys.rows());
+  constexpr std::int64_t kRowsAtOnce = 64;
+  std::vector<float> products(static_cast<std::size_t>(kRowsAtOnce * transposed.stride()));
+  const RowMatrix dense = rows;  // rows one after another, whatever they are a part of
+  for (std::int64_t first = 0; first < dense.rows(); first += kRowsAtOnce) {
+    const std::int64_t count = std::min(kRowsAtOnce, dense.rows() - first);
+    transposed.multiply(dense.row(first).data(), count, 1.0F, keys.rows(), products.data());
+    for (std::int64_t row = 0; row < count; ++row) {
+      std::copy_n(products.data() + row * transposed.stride(), keys.rows(), result.row(first + row).data());
+    }
+  }
+  return result;
+}
+
+Eigen::MatrixXd gram(const Eigen::Ref<const RowMatrix>& rows) {
+  Eigen::MatrixXd sum = Eigen::MatrixXd::Zero(rows.cols(), rows.cols());
+  constexpr std::int64_t kRowsAtOnce = 256;
+  for (std::int64_t first = 0; first < rows.rows(); first += kRowsAtOnce) {
+    const RowMatrix part = rows.middleRows(first, std::min(kRowsAtOnce, rows.rows() - first)).transpose();
+    sum += row_products(part, part).cast<double>();
+  }
+  return sum;
+}
+
 double exponentials(float* values, std::int64_t count) {
   return count > 0 ? exponentials_of(values, count) : 0.0;
 }

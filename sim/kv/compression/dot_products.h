@@ -31,6 +31,12 @@ class TransposedKeys {
   std::vector<float> channels_;  ///< [channel, stride]
 };
 
+/// rows * keys', [row, key]: every row's dot product with every key.
+[[nodiscard]] RowMatrix row_products(const Eigen::Ref<const RowMatrix>& rows, const Eigen::Ref<const RowMatrix>& keys);
+
+/// rows' * rows, [channel, channel]; a few rows at a time in float32, then in float64.
+[[nodiscard]] Eigen::MatrixXd gram(const Eigen::Ref<const RowMatrix>& rows);
+
 /// Replaces x by exp(x - max x), within 2 units in the last place. @return their sum
 double exponentials(float* values, std::int64_t count);
 

@@ -26,6 +26,16 @@ TEST(TransposedKeys, ProductsAreTheDotProductsOfRowsAndKeys) {
   }
 }
 
+// 70 rows by 5 keys and the Gram matrix of 300 rows, beyond one tile of each.
+TEST(RowProducts, AreMatrixProductsWithTheTransposed) {
+  const LayerTensors layer = testing::random_layer(1, 300, 8, 4);
+  const RowMatrix rows = layer[0].k_post.topRows(70);
+  const RowMatrix keys = layer[0].v.topRows(5);
+  EXPECT_LT((row_products(rows, keys) - rows * keys.transpose()).cwiseAbs().maxCoeff(), 1e-5F);
+  const Eigen::MatrixXd exact = layer[0].v.transpose().cast<double>() * layer[0].v.cast<double>();
+  EXPECT_LT((gram(layer[0].v) - exact).cwiseAbs().maxCoeff(), 1e-3);
+}
+
 // From far below the smallest exponential of float32 (e^-87) up to the largest itself, 0.
 TEST(Exponentials, AreWithinFloatRoundingOfTheExactOnesAndSumUp) {
   std::vector<float> values;

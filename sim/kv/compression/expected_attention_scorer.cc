@@ -21,9 +21,9 @@ Eigen::VectorXf expected_weights(const HeadTensors& head, const ScorerContext& c
     Eigen::VectorXf logits = keys * (rotation * mean) / std::sqrt(head_dim);
     if (context.integer("covariance") == 1) {
       const RowMatrix centred = queries.rowwise() - mean.transpose();
-      const Eigen::MatrixXf covariance =
-          rotation * (centred.transpose() * centred / static_cast<float>(queries.rows())) * rotation.transpose();
-      const RowMatrix products = keys * covariance;
+      const Eigen::MatrixXf spread = (gram(centred) / static_cast<double>(queries.rows())).cast<float>();
+      const RowMatrix covariance = rotation * spread * rotation.transpose();
+      const RowMatrix products = row_products(keys, covariance);
       logits += products.cwiseProduct(keys).rowwise().sum() / head_dim / 2;
     }
     const double total = exponentials(logits.data(), logits.size());

@@ -4,12 +4,13 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "kv/compression/dot_products.h"
 #include "kv/compression/standardise.h"
 
 namespace kvtide::kv {
 namespace {
 
-constexpr float kRidge = 0.01F;  // keeps the sketch's Gram matrix invertible
+constexpr double kRidge = 0.01;  // keeps the sketch's Gram matrix invertible
 
 LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
   return leverage_scores(layer, 0, context.num_positions, context.integer("sketch"), context.seed);
@@ -28,12 +29,12 @@ LayerScores leverage_scores(const LayerTensors& layer, std::int64_t first, std::
     }
     RowMatrix keys = head.k_pre.middleRows(first, end - first);
     keys.rowwise() -= keys.colwise().sum() / static_cast<float>(keys.rows());
-    const RowMatrix sketched = keys * projection;
-    Eigen::MatrixXf gram = Eigen::MatrixXf::Identity(sketch, sketch) * kRidge;
-    gram.selfadjointView<Eigen::Lower>().rankUpdate(sketched.transpose());
-    const Eigen::LLT<Eigen::MatrixXf> factor(gram.selfadjointView<Eigen::Lower>());
-    const Eigen::MatrixXf halves = factor.matrixL().solve(Eigen::MatrixXf(sketched.transpose()));
-    const Eigen::VectorXf leverage = halves.colwise().squaredNorm().transpose();
+    const RowMatrix sketched = row_products(keys, projection.transpose().eval());
+    Eigen::MatrixXd squares = gram(sketched);
+    squares.diagonal().array() += kRidge;
+    const Eigen::MatrixXd inverse = squares.llt().solve(Eigen::MatrixXd::Identity(sketch, sketch));
+    const Eigen::VectorXf leverage =
+        row_products(sketched, inverse.cast<float>()).cwiseProduct(sketched).rowwise().sum();
     result.emplace_back(leverage.begin(), leverage.end());
   }
   standardise(result);

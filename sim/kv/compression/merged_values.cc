@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kv/compression/dot_products.h"
+
 namespace kvtide::kv {
 namespace {
 
@@ -46,7 +48,7 @@ RowMatrix merged_values(const HeadTensors& head, std::int64_t num_positions, con
   constexpr std::int64_t kRowsAtOnce = 128;
   for (std::int64_t first = 0; first < sources.rows(); first += kRowsAtOnce) {
     const std::int64_t count = std::min(kRowsAtOnce, sources.rows() - first);
-    const RowMatrix cosines = sources.middleRows(first, count) * targets.transpose();
+    const RowMatrix cosines = row_products(sources.middleRows(first, count), targets);
     for (std::int64_t row = 0; row < count; ++row) {
       Eigen::Index best = 0;
       likeness[static_cast<std::size_t>(first + row)] = static_cast<double>(cosines.row(row).maxCoeff(&best));
