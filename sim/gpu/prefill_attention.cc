@@ -182,7 +182,9 @@ KernelTime time_prefill_attention(const GpuProfile& profile, MemoryModel& memory
   double append_bytes = bytes.new_kv + bytes.stored_kv;
   if (kernel.rotates) append_bytes += bytes.queries * (1 + operand_share);
   const double append_hbm = seconds_of(append_bytes, 0);
-  const double append = std::max(bytes.tokens * kernel.append_time / static_cast<double>(profile.num_sms), append_hbm);
+  const double sms = static_cast<double>(profile.num_sms);
+  const double append = std::max(bytes.tokens * kernel.append_time / sms, append_hbm) +
+                        bytes.queries / kActivationBytes * kernel.query_time / sms;
   const double memory_time =
       seconds_of(bytes.queries * operand_share + bytes.stored_kv + bytes.output, bytes.cached_kv);
   const double fixed = profile.graph_launch_latency + kernel.fixed_time;

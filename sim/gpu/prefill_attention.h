@@ -6,7 +6,7 @@
 // first; device memory and L2 bound the whole.
 //   block    = task_time + key tiles x tile_queries x tile_keys x (2 (head_dim + value_dim) / tensor rate
 //                                                                 + 1 / (scores_per_clock x clock))
-//   duration = launch + fixed + max(waves, bytes of Q, K, V, O) + max(append, bytes of the append)
+//   duration = launch + fixed + max(waves, bytes of Q, K, V, O) + max(append, bytes of the append) + q cast or copied
 //
 // Example, H100 (989.4 TFLOP/s over 132 SMs, 1.83 GHz), efficiency 0.76, 30 scores a clock, tiles of 128 x 128,
 // head_dim 128: one score costs 512 / (0.76 x 7.495 T) = 89.9 ps + 18.2 ps, a tile of 16,384 scores 1.77 us. 4096 tokens,

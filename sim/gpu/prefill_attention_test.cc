@@ -102,6 +102,16 @@ TEST_F(RoundPrefill, ColdContextComesFromDeviceMemory) {
   EXPECT_LT(microseconds(chunk, L2State::warm), 60);
 }
 
+// 1000 tokens of 2 heads of 128: 256,000 elements of q at 1 ns of one SM each over 100 SMs are 2.56 us; 1000 tokens of
+// 100 ns 1 us.
+TEST_F(RoundPrefill, TokensAndQueriesCostTheirPasses) {
+  const double plain = microseconds(work(1000, 2));
+  profile_.kernels.prefill[0].query_time = 1e-9;
+  EXPECT_NEAR(microseconds(work(1000, 2)), plain + 2.56, 0.01);
+  profile_.kernels.prefill[0].append_time = 100e-9;
+  EXPECT_NEAR(microseconds(work(1000, 2)), plain + 3.56, 0.01);
+}
+
 TEST_F(RoundPrefill, NothingNewLaunchesNothing) {
   EXPECT_EQ(microseconds(work(0, 8)), 0);
   EXPECT_EQ(microseconds({}), 0);

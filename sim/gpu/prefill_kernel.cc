@@ -51,6 +51,7 @@ PrefillKernel read_prefill_kernel(const config::Value& map, std::vector<ProfileF
   kernel.fixed_time = facts.quantity("fixed_time", seconds());
   kernel.task_time = facts.quantity("task_time", seconds());
   kernel.append_time = facts.quantity("append_time", seconds());
+  if (map.at("query_time").exists()) kernel.query_time = facts.quantity("query_time", seconds());
   kernel.tensor_efficiency = facts.number("tensor_efficiency", 0.001, 1);
   kernel.scores_per_clock = facts.number("scores_per_clock", 0.001, 1e6);
   const config::Value tiles = map.at("tiles");
