@@ -59,6 +59,7 @@ int run_command_line(const std::vector<std::string>& arguments);
 [[nodiscard]] Command trace_command();
 [[nodiscard]] Command report_command();
 [[nodiscard]] Command plot_command();
+[[nodiscard]] Command claims_command();
 [[nodiscard]] Command explain_command();
 [[nodiscard]] Command validate_command();
 [[nodiscard]] Command diagnose_command();

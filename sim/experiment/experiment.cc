@@ -52,7 +52,7 @@ void finish_run(Run& run, NameResolver& resolver, const config::Value& root) {
                                              resolver.gpu(root.at("gpu").text()).fingerprint, trace);
   run.key = fnv1a64(content);
   run.seed = mix64(run.key);
-  if (setting.partition == PartitionKind::random_offset) {
+  if (setting.compression.partition.kind == kv::PartitionKind::random_offset) {
     setting.compression.grid_offset = static_cast<std::int64_t>(
         RandomStream(run.seed, "grid_offset").below(static_cast<std::uint64_t>(setting.compression.block_size)));
   }
@@ -172,6 +172,7 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
     const config::Value root = copy.root();
     (void)root.at("name");
     root.at("sweep").accept_all();
+    root.at("claim").accept_all();  // read by claim.h
     run.setting = read_setting(root, resolver);
     root.finish();
     if (!copy.errors().empty()) {

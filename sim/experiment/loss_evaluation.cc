@@ -7,22 +7,20 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "kv/compression/evicted_runs.h"
+#include "experiment/attention_flow.h"
+#include "experiment/prefix_evaluation.h"
+#include "experiment/probe_evaluation.h"
+#include "experiment/resolved_compression.h"
 #include "kv/partition.h"
 #include "loss/jump_fold.h"
 #include "loss/loss_meter.h"
 #include "loss/periodicity.h"
 #include "loss/phase_profile.h"
 #include "loss/position_scan.h"
-#include "loss/prefix_scan.h"
 #include "loss/span_statistics.h"
 
 namespace kvtide::experiment {
 namespace {
-
-/// Shifts of the prefix scan besides 0: 1, 2, then evenly up to two blocks; enough to see the period, few enough to be
-/// quick.
-constexpr std::int64_t kPrefixShifts = 64;
 
 const std::vector<double>& chosen_metric(LossMetric metric, const loss::PositionLoss& loss) {
   switch (metric) {
@@ -129,63 +127,89 @@ void add_phase(std::span<const double> profile, const std::vector<std::vector<do
   result.arrays.push_back({"phase/count", counts, {"phase/phase"}, "Positions at this phase", "1"});
 }
 
-/// The setting on another's grid, its own keep ratio left as it is.
-kv::Compression with_grid_of(kv::Compression setting, const kv::Compression& other) {
-  setting.grid_offset = other.grid_offset;
-  return setting;
+void add_position_scan(std::span<const double> profile, std::int64_t span, RunResult& result) {
+  const loss::PositionScan scan = loss::scan_positions(profile, span);
+  result.dimensions.push_back({"scan/position", scan.position, "First token of the probed span", "token"});
+  result.arrays.push_back({"scan/success", scan.success, {"scan/position"}, "1 - loss of the span's worst token", "1"});
+  result.arrays.push_back(
+      {"scan/margin", scan.margin, {"scan/position"}, "success - 1/2; below 0 the span is more lost than kept", "1"});
+  result.numbers["position_stability"] = scan.stability;
 }
 
-void add_prefix_scan(const Run& run, const kv::Compression& setting, const TraceInputs& trace, RunResult& result) {
-  const std::int64_t block_size = setting.block_size;
-  loss::PrefixScanSettings scan;
-  scan.max_shift = std::min(2 * block_size, trace.num_compressed());
-  scan.step = std::max<std::int64_t>(1, scan.max_shift / kPrefixShifts);
-  scan.repeats_after = block_size;
-  scan.with_output_error = false;
-  scan.reduction = run.setting.loss.heads;
-  const kv::LayerBudget& budget = run.setting.layer_budget;
-  const auto moved_by = [&](std::int64_t layer, std::int64_t shift) {
-    kv::Compression moved = trace.setting_of_layer(setting, budget, static_cast<std::size_t>(layer));
-    moved.grid_offset = (setting.grid_offset + shift) % block_size;
-    return moved;
+/// Share of the spans of `span` positions that no block holds whole: (span - 1) / block_size on a plain grid, 0 where
+/// windows overlap by span - 1 or more.
+double cut_rate(const kv::Compression& setting, std::int64_t num_positions, std::int64_t span) {
+  if (span > num_positions) return 0;
+  std::int64_t whole = 0;
+  std::int64_t next = 0;  // spans that begin before are counted
+  for (const kv::Block& block : kv::partition_blocks(setting, num_positions)) {
+    const std::int64_t last = block.end - span + 1;
+    whole += std::max<std::int64_t>(0, last - std::max(next, block.begin));
+    next = std::max(next, last);
+  }
+  return 1 - static_cast<double>(whole) / static_cast<double>(num_positions - span + 1);
+}
+
+void add_anchors(const kv::Compression& setting, const loss::PositionLoss& loss, std::int64_t num_positions,
+                 RunResult& result) {
+  if (setting.anchors.empty()) return;
+  double attention = 0;
+  double all = 0;
+  for (std::int64_t position = 0; position < num_positions; ++position) {
+    const double of_position = loss.attention[static_cast<std::size_t>(position)];
+    all += of_position;
+    if (setting.anchors.contains(position)) attention += of_position;
+  }
+  result.numbers["anchor_share"] =
+      static_cast<double>(setting.anchors.count_within(0, num_positions)) / static_cast<double>(num_positions);
+  result.numbers["anchor_attention"] = all > 0 ? attention / all : 0;
+}
+
+/// Replaces a request's loss by the mean over `requests` of them, the first one included; every request draws its own
+/// grid offset.
+void average_over_requests(const Run& run, const kv::Compression& setting, const TraceInputs& trace,
+                           loss::PositionLoss& loss, RunResult& result) {
+  const std::int64_t requests =
+      setting.partition.kind == kv::PartitionKind::random_offset ? run.setting.loss.requests : 1;
+  std::vector<double> means{loss.lost_attention};
+  RandomStream offsets(run.seed, "request_offsets");
+  const auto add = [](std::vector<double>& sum, const std::vector<double>& values) {
+    for (std::size_t index = 0; index < sum.size(); ++index) sum[index] += values[index];
   };
-  const auto compress = [&](std::int64_t layer, std::int64_t shift) {
-    const auto index = static_cast<std::size_t>(layer);
-    const kv::Compression moved = moved_by(layer, shift);  // its grid may be the scores' own
-    return kv::compress_layer(moved, trace.num_compressed(), trace.info().num_kv_heads, trace.info().head_dim,
-                              scores_for(with_grid_of(setting, moved), budget, trace)->scores[index],
-                              &trace.layers()[index]);
+  const auto each_profile = [](loss::PositionLoss& of, const auto& visit) {
+    for (auto* values : {&of.mass_loss, &of.lost_mass, &of.output_loss, &of.output_loss_signed, &of.bits_lost}) {
+      visit(*values);
+    }
+    for (auto& values : of.head_mass_loss) visit(values);
   };
-  const auto evict = [&](std::int64_t layer, std::int64_t shift) {
-    const kv::Compression moved = moved_by(layer, shift);
-    return kv::evicted_runs(
-        moved, trace.num_compressed(),
-        scores_for(with_grid_of(setting, moved), budget, trace)->scores[static_cast<std::size_t>(layer)]);
-  };
-  const bool by_runs = !setting.stages.empty() && kv::only_evicts(setting);
-  const loss::PrefixScan found = by_runs ? loss::scan_prefix_of_eviction(trace.reference(), evict, scan)
-                                         : loss::scan_prefix(trace.reference(), compress, scan);
-  result.dimensions.push_back({"prefix/shift", found.shift, "Tokens put in front of the text", "token"});
-  result.arrays.push_back(
-      {"prefix/sensitivity", found.sensitivity, {"prefix/shift"}, "Mean change of a position's loss", "1"});
-  result.arrays.push_back({"prefix/worst_sensitivity",
-                           found.worst_sensitivity,
-                           {"prefix/shift"},
-                           "Largest change of a position's loss",
-                           "1"});
-  result.numbers["prefix_sensitivity"] = found.sensitivity.empty() ? 0 : *std::ranges::max_element(found.sensitivity);
+  double squares = loss.output_error_rms * loss.output_error_rms;
+  for (std::int64_t request = 1; request < requests; ++request) {
+    kv::Compression drawn = setting;
+    drawn.grid_offset = static_cast<std::int64_t>(offsets.below(static_cast<std::uint64_t>(setting.block_size)));
+    loss::PositionLoss other = loss::measure_loss(
+        trace.reference(), compress_trace(drawn, run.setting.layer_budget, trace), run.setting.loss.heads);
+    std::vector<const std::vector<double>*> profiles;
+    each_profile(other, [&](std::vector<double>& values) { profiles.push_back(&values); });
+    std::size_t next = 0;
+    each_profile(loss, [&](std::vector<double>& values) { add(values, *profiles[next++]); });
+    loss.output_error += other.output_error;
+    squares += other.output_error_rms * other.output_error_rms;
+    means.push_back(other.lost_attention);
+  }
+  const double share = 1.0 / static_cast<double>(requests);
+  each_profile(loss, [share](std::vector<double>& values) {
+    for (double& value : values) value *= share;
+  });
+  loss.output_error *= share;
+  loss.output_error_rms = std::sqrt(squares * share);
+  const double mean = std::accumulate(means.begin(), means.end(), 0.0) * share;
+  double variance = 0;
+  for (const double value : means) variance += (value - mean) * (value - mean) * share;
+  loss.lost_attention = mean;
+  result.numbers["loss_mean_deviation"] = std::sqrt(variance);
 }
 
 }  // namespace
-
-kv::Compression resolved_compression(const Run& run) {
-  kv::Compression setting = run.setting.compression;
-  if (run.setting.partition == PartitionKind::random_offset) {
-    RandomStream stream(run.seed, "grid_offset");
-    setting.grid_offset = static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(setting.block_size)));
-  }
-  return setting;
-}
 
 std::shared_ptr<const kv::RecordedScores> scores_for(const kv::Compression& setting, const kv::LayerBudget& budget,
                                                      const TraceInputs& trace) {
@@ -202,15 +226,19 @@ std::shared_ptr<const kv::RecordedScores> scores_for(const kv::Compression& sett
 }
 
 void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) {
-  const kv::Compression setting = resolved_compression(run);
+  const kv::Compression setting = resolved_compression(run, trace);
   const LossSetting& asked = run.setting.loss;
   const std::int64_t num_positions = trace.num_compressed();
   const std::vector<kv::LayerCache> caches = compress_trace(setting, run.setting.layer_budget, trace);
-  const loss::PositionLoss loss = loss::measure_loss(trace.reference(), caches, asked.heads);
+  loss::PositionLoss loss = loss::measure_loss(trace.reference(), caches, asked.heads);
+  if (asked.requests > 1) average_over_requests(run, setting, trace, loss, result);
   const std::vector<std::uint8_t> is_protected = protected_positions(setting, num_positions);
   const std::vector<double> profile = head_of(chosen_metric(asked.metric, loss), num_positions);
 
-  if (run.setting.measure.loss) add_position_arrays(loss, num_positions, result);
+  if (run.setting.measure.loss) {
+    add_position_arrays(loss, num_positions, result);
+    add_attention_flow(setting, trace, caches, result);
+  }
   if (run.setting.measure.detail) add_detail(caches, loss, trace, result);
 
   const loss::SpanStatistics spans =
@@ -220,7 +248,11 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
   result.numbers["loss_worst_over_mean"] = spans.worst_over_mean;
   result.numbers["loss_cvar05"] = spans.cvar05;
   result.numbers["longest_lost_run"] = static_cast<double>(spans.longest_lost_run);
+  add_anchors(setting, loss, num_positions, result);
+  result.numbers["cut_rate"] = cut_rate(setting, num_positions, asked.span);
+  result.numbers["split_rate"] = loss::split_rate(profile, is_protected, asked.span);
   result.numbers["output_error"] = loss.output_error;
+  result.numbers["output_error_rms"] = loss.output_error_rms;
   result.numbers["bits_lost"] = std::accumulate(loss.bits_lost.begin(), loss.bits_lost.begin() + num_positions, 0.0) /
                                 static_cast<double>(num_positions);
   const kv::HeadCache& any_head = caches.front().heads.front();
@@ -254,15 +286,13 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
   add_phase(profile, by_head, is_protected, verdict, setting.block_size, setting.grid_offset, result);
 
   if (run.setting.measure.position_scan) {
-    const loss::PositionScan scan = loss::scan_positions(profile, asked.span);
-    result.dimensions.push_back({"scan/position", scan.position, "First token of the probed span", "token"});
-    result.arrays.push_back(
-        {"scan/success", scan.success, {"scan/position"}, "1 - loss of the span's worst token", "1"});
-    result.arrays.push_back(
-        {"scan/margin", scan.margin, {"scan/position"}, "success - 1/2; below 0 the span is more lost than kept", "1"});
-    result.numbers["position_stability"] = scan.stability;
+    if (run.setting.probe) {
+      evaluate_probe_scan(run, setting, trace, result);
+    } else {
+      add_position_scan(profile, asked.span, result);
+    }
   }
-  if (run.setting.measure.prefix_scan) add_prefix_scan(run, setting, trace, result);
+  if (run.setting.measure.prefix_scan) evaluate_prefix_scan(run, setting, trace, result);
 }
 
 }  // namespace kvtide::experiment

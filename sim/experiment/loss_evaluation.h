@@ -7,9 +7,6 @@
 
 namespace kvtide::experiment {
 
-/// The run's compression with its grid offset drawn (partition random_offset) from the run's own stream.
-[[nodiscard]] kv::Compression resolved_compression(const Run& run);
-
 /// Scores the setting's eviction needs; without eviction an empty record of the trace's shape.
 [[nodiscard]] std::shared_ptr<const kv::RecordedScores> scores_for(const kv::Compression& setting,
                                                                    const kv::LayerBudget& budget,

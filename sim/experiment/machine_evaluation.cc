@@ -9,6 +9,7 @@
 #include "experiment/loss_evaluation.h"
 #include "gpu/decode_timeline.h"
 #include "kv/cache_timeline.h"
+#include "kv/partition.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -41,7 +42,7 @@ SteppedDecode step_through(const Run& run, const kv::Compression& setting, const
                            const kv::RecordedScores& scores, std::int64_t steps) {
   const Setting& asked = run.setting;
   kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, asked.batch}, scores,
-                          asked.context_tokens - steps);
+                          asked.context_tokens + kv::mean_padding(setting) - steps);
   SteppedDecode decode;
   decode.first_position = asked.context_tokens - steps + 1;
   decode.records = gpu::decode_timeline(gpu, shape_of(model), steps, [&](std::int64_t) {
@@ -80,7 +81,8 @@ Bytes bytes_at(const Run& run, const kv::Compression& setting, const Model& mode
 std::int64_t max_context(const Run& run, const kv::Compression& setting, const Model& model,
                          const kv::RecordedScores& scores, Bytes capacity) {
   const auto fits = [&](std::int64_t tokens) {
-    return bytes_at(run, setting, model, scores, tokens) <= capacity / static_cast<Bytes>(run.setting.batch);
+    return bytes_at(run, setting, model, scores, tokens + kv::mean_padding(setting)) <=
+           capacity / static_cast<Bytes>(run.setting.batch);
   };
   std::int64_t low = 0;
   std::int64_t high = std::max<std::int64_t>(model.max_positions, run.setting.context_tokens);
@@ -95,7 +97,8 @@ std::int64_t max_context(const Run& run, const kv::Compression& setting, const M
 void add_memory(const Run& run, const kv::Compression& setting, const Model& model, const gpu::Gpu& gpu,
                 const kv::RecordedScores& scores, RunResult& result) {
   const std::int64_t context = run.setting.context_tokens;
-  const kv::ServedCache served = kv::serve(model, setting, scores, context);
+  // Padding is stored like any token; its length is that of the mean prefix.
+  const kv::ServedCache served = kv::serve(model, setting, scores, context + kv::mean_padding(setting));
   const Bytes full = bytes_at(run, kv::Compression{}, model, scores, context);
   const Bytes compressed = kv::sequence_bytes(served, run.setting.page_size, run.setting.layout).total;
   if (served.is_arbitrary) {
@@ -121,6 +124,18 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
   numbers["max_context_tokens_full"] =
       static_cast<double>(max_context(run, kv::Compression{}, model, scores, capacity));
   numbers["max_context_tokens"] = static_cast<double>(max_context(run, setting, model, scores, capacity));
+  if (setting.partition.kind == kv::PartitionKind::overlap) {
+    kv::Compression apart = setting;
+    apart.partition.kind = kv::PartitionKind::fixed;
+    apart.grid_offset = 0;
+    const auto alone = static_cast<double>(bytes_at(run, apart, model, scores, context));
+    const double extra = static_cast<double>(compressed) - alone;
+    const double held =
+        static_cast<double>(model.weight_bytes() + kOverheadBytes) + alone * static_cast<double>(run.setting.batch);
+    numbers["overlap_share_full"] = extra / static_cast<double>(full);
+    numbers["overlap_share_compressed"] = extra / alone;
+    numbers["overlap_share_gpu"] = extra * static_cast<double>(run.setting.batch) / held;
+  }
   const double needed = static_cast<double>(compressed) * static_cast<double>(run.setting.batch);
   if (needed > static_cast<double>(capacity)) {
     result.warnings.push_back(fmt::format("batch {} does not fit: its KV needs {}, available {}", run.setting.batch,
@@ -187,9 +202,8 @@ Bytes kv_capacity(const Model& model, const gpu::GpuProfile& profile) {
   return usable > taken ? usable - taken : 0;
 }
 
-void evaluate_machine(const Run& run, const Model& model, gpu::Gpu& gpu, const kv::RecordedScores& scores,
-                      RunResult& result) {
-  const kv::Compression setting = resolved_compression(run);
+void evaluate_machine(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
+                      const kv::RecordedScores& scores, RunResult& result) {
   if (run.setting.measure.memory) add_memory(run, setting, model, gpu, scores, result);
   if (run.setting.measure.time) add_time(run, setting, model, gpu, scores, result);
 }

@@ -19,9 +19,10 @@ inline constexpr double kUsableMemoryShare = 0.9;
 inline constexpr Bytes kOverheadBytes = 489 * kGiB / 100;
 
 /// Adds memory and time columns and the machine arrays to `result`, as far as the run measures them.
+/// @param setting the run's compression, resolved on the trace
 /// @param scores  of the trace, by which served blocks are chosen
-void evaluate_machine(const Run& run, const Model& model, gpu::Gpu& gpu, const kv::RecordedScores& scores,
-                      RunResult& result);
+void evaluate_machine(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
+                      const kv::RecordedScores& scores, RunResult& result);
 
 /// Bytes for KV on this GPU with this model: memory * 0.9 - weights - overhead; 0 when the weights alone do not fit.
 [[nodiscard]] Bytes kv_capacity(const Model& model, const gpu::GpuProfile& profile);

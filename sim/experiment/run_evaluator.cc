@@ -7,6 +7,7 @@
 
 #include "experiment/loss_evaluation.h"
 #include "experiment/machine_evaluation.h"
+#include "experiment/resolved_compression.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -88,8 +89,9 @@ RunResult RunEvaluator::evaluate(const Run& run) {
   result.loss_model = inputs->info().model;
   result.loss_tokens = inputs->num_compressed();
   if (measure.memory || measure.time) {
-    const auto scores = scores_for(run.setting.compression, run.setting.layer_budget, *inputs);
-    evaluate_machine(run, *model(run.setting.model), *gpu(run.setting.gpu), *scores, result);
+    const kv::Compression setting = resolved_compression(run, *inputs);
+    const auto scores = scores_for(setting, run.setting.layer_budget, *inputs);
+    evaluate_machine(run, setting, *model(run.setting.model), *gpu(run.setting.gpu), *scores, result);
   }
   if (measure.loss || measure.position_scan || measure.prefix_scan || measure.detail)
     evaluate_loss(run, *inputs, result);

@@ -33,13 +33,51 @@ struct StageText {
   }
 };
 
+std::string probe_text(const Setting& setting) {
+  const std::optional<loss::ProbeSpec>& probe = setting.probe;
+  if (!probe) return "none";
+  return fmt::format("{} {} {} {} {} {} {} {}", setting.moves_recorded_fact, loss::to_string(probe->kind), probe->span,
+                     probe->margin, probe->step, probe->spacing, probe->codes, probe->readers);
+}
+
+std::string partition_text(const Setting& setting) {
+  const kv::Compression& compression = setting.compression;
+  const kv::Partition& partition = compression.partition;
+  std::string keys;
+  switch (partition.kind) {
+    case kv::PartitionKind::fixed:
+      keys = fmt::format(", offset: {}", compression.grid_offset);
+      break;
+    case kv::PartitionKind::random_offset:
+      keys = partition.is_from_content ? ", source: content" : "";
+      break;
+    case kv::PartitionKind::overlap:
+      keys = fmt::format(", offset: {}, overlap: {{fraction: {}, storage: {}}}", compression.grid_offset,
+                         ratio_text(partition.overlap_ppm), kv::to_string(partition.storage));
+      break;
+    case kv::PartitionKind::prefix_pad:
+      keys = fmt::format(", multiple: {}, prefix_tokens: {}", partition.pad_multiple, partition.prefix_tokens);
+      break;
+    case kv::PartitionKind::content:
+      keys = fmt::format(", boundaries: {}", setting.boundaries);
+      break;
+  }
+  return fmt::format("{{kind: {}{}}}", kv::to_string(partition.kind), keys);
+}
+
+std::string anchors_text(const Setting& setting) {
+  const AnchorSetting& anchors = setting.anchors;
+  if (anchors.empty()) return "";
+  std::vector<std::string> all = anchors.kinds;
+  for (const std::int64_t position : anchors.positions) all.push_back(fmt::format("{}", position));
+  return fmt::format(", anchors: [{}], anchor_scope: {}, anchor_share: {}", fmt::join(all, ", "),
+                     setting.compression.anchor_scope == kv::AnchorScope::block ? "block" : "token", anchors.share);
+}
+
 }  // namespace
 
 std::string to_string(kv::CacheLayout value) {
   return value == kv::CacheLayout::shared ? "shared" : "per_head";
-}
-std::string to_string(PartitionKind value) {
-  return value == PartitionKind::fixed ? "fixed" : "random_offset";
 }
 std::string to_string(QueryMode value) {
   return value == QueryMode::agnostic ? "agnostic" : "aware";
@@ -78,12 +116,15 @@ std::string compression_text(const Setting& setting) {
   if (const std::string budget = layer_budget_text(setting.layer_budget); !budget.empty()) {
     stages.push_back(fmt::format("budget: {}", budget));
   }
-  const std::string offset =
-      setting.partition == PartitionKind::fixed ? fmt::format(", offset: {}", compression.grid_offset) : "";
-  return fmt::format(
-      "{{block_size: {}, partition: {{kind: {}{}}}, protect: {{sinks: {}, window: {}{}}}, stages: [{}]}}",
-      compression.block_size, to_string(setting.partition), offset, compression.sinks, compression.window,
-      compression.protects_filling_block ? "" : ", filling_block: false", fmt::join(stages, ", "));
+  std::string positions;
+  if (compression.positions != kv::PositionCoding::original) {
+    positions = fmt::format(", positions: {{kind: {}, width: {}}}", kv::to_string(compression.positions),
+                            compression.smooth_width);
+  }
+  return fmt::format("{{block_size: {}, partition: {}, protect: {{sinks: {}, window: {}{}{}}}{}, stages: [{}]}}",
+                     compression.block_size, partition_text(setting), compression.sinks, compression.window,
+                     compression.protects_filling_block ? "" : ", filling_block: false", anchors_text(setting),
+                     positions, fmt::join(stages, ", "));
 }
 
 std::string canonical_text(const Setting& setting, const std::string& model_fingerprint,
@@ -103,12 +144,12 @@ std::string canonical_text(const Setting& setting, const std::string& model_fing
   const MeasureSetting& measure = setting.measure;
   return fmt::format(
       "model {}\ngpu {}\ntrace {}\ncontext_tokens {}\nbatch {}\npage_size {}\nlayout {}\ncompression {}\n"
-      "loss {} {} {} {} {} {} {} {}\nmeasure {} {} {} {} {} {}\nseed {}\n",
+      "loss {} {} {} {} {} {} {} {} {}\nmeasure {} {} {} {} {} {}\nprobe {}\nseed {}\n",
       model_fingerprint, gpu_fingerprint, trace, setting.context_tokens, setting.batch, setting.page_size,
       to_string(setting.layout), compression_text(by_content), to_string(loss.queries), loss.score_window,
       to_string(loss.measure_queries), loss.first_query, loss.last_query, to_string(loss.metric), to_string(loss.heads),
-      loss.span, measure.memory, measure.time, measure.loss, measure.position_scan, measure.prefix_scan, measure.detail,
-      setting.seed);
+      loss.span, loss.requests, measure.memory, measure.time, measure.loss, measure.position_scan, measure.prefix_scan,
+      measure.detail, probe_text(setting), setting.seed);
 }
 
 std::string file_fingerprint(const std::string& path) {

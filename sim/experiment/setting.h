@@ -10,6 +10,7 @@
 #include "kv/cache_layout.h"
 #include "kv/compression/layer_budget.h"
 #include "loss/head_reduction.h"
+#include "loss/planted_probe.h"
 
 namespace kvtide::experiment {
 
@@ -26,17 +27,26 @@ struct TraceSource {
   bool operator==(const TraceSource&) const = default;
 };
 
-enum class PartitionKind : std::uint8_t { fixed, random_offset };
 enum class QueryMode : std::uint8_t { agnostic, aware };
 enum class MeasureQueries : std::uint8_t { question, answer, all, range };
 enum class LossMetric : std::uint8_t { mass_loss, output_loss, bits_lost };
 using loss::HeadReduction;
 
 [[nodiscard]] std::string to_string(kv::CacheLayout value);
-[[nodiscard]] std::string to_string(PartitionKind value);
 [[nodiscard]] std::string to_string(QueryMode value);
 [[nodiscard]] std::string to_string(MeasureQueries value);
 [[nodiscard]] std::string to_string(LossMetric value);
+
+/// What protect.anchors asks for, before a trace says where that is.
+struct AnchorSetting {
+  /// numbers, names, headings, paragraphs, sentences (token strings); trace (its probes); key_norm, attention (the best
+  /// `share` of positions by the smallest key norm, by attention received).
+  std::vector<std::string> kinds;
+  std::vector<std::int64_t> positions;
+  double share = 0.05;
+  bool operator==(const AnchorSetting&) const = default;
+  [[nodiscard]] bool empty() const { return kinds.empty() && positions.empty(); }
+};
 
 struct LossSetting {
   QueryMode queries = QueryMode::agnostic;
@@ -46,7 +56,8 @@ struct LossSetting {
   std::int64_t last_query = 0;
   LossMetric metric = LossMetric::mass_loss;
   HeadReduction heads = HeadReduction::reader;
-  std::int64_t span = 8;  ///< positions of one fact
+  std::int64_t span = 8;      ///< positions of one fact
+  std::int64_t requests = 1;  ///< partition random_offset: requests, each with its own offset, whose mean is measured
   bool operator==(const LossSetting&) const = default;
 };
 
@@ -68,11 +79,16 @@ struct Setting {
   std::int64_t batch = 8;
   std::int64_t page_size = 16;
   kv::CacheLayout layout = kv::CacheLayout::per_head;
-  PartitionKind partition = PartitionKind::fixed;
   kv::LayerBudget layer_budget;  ///< of the evict stages
-  kv::Compression compression;   ///< grid_offset is 0 until the run draws it when the partition is random_offset
+  /// grid_offset is 0 until the run draws it when the partition is random_offset; anchors and boundaries are empty until
+  /// resolved_compression() finds them in the trace.
+  kv::Compression compression;
+  AnchorSetting anchors;
+  std::string boundaries = "paragraphs";  ///< partition content: where a block may end, as in AnchorSetting::kinds
   LossSetting loss;
   MeasureSetting measure;
+  std::optional<loss::ProbeSpec> probe;  ///< what the position scan plants; none: it reads the loss profile
+  bool moves_recorded_fact = false;      ///< the scan moves the trace's own asked fact instead of planting one
   std::uint64_t seed = 1;  ///< the user's; synthetic traces use it, so that every run of a sweep sees the same trace
   bool operator==(const Setting&) const = default;
 };

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "experiment/evict_reader.h"
+#include "experiment/partition_reader.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -86,39 +87,17 @@ void read_stage(const Value& element, std::vector<kv::Stage>& stages, kv::LayerB
   if (quantize.exists()) stages.emplace_back(read_quantize(quantize));
 }
 
-void read_partition(const Value& value, Setting& setting) {
-  const std::string kind =
-      available_choice(value.at("kind"), {"fixed", "random_offset"}, {"overlap", "prefix_pad", "content"}, "fixed");
-  setting.partition = enumerator(kind, {PartitionKind::fixed, PartitionKind::random_offset});
-  if (setting.partition == PartitionKind::fixed) {
-    setting.compression.grid_offset =
-        value.integer("offset", {.fallback = 0, .min = 0, .max = setting.compression.block_size - 1});
-  }
-}
-
 void read_compression(const Value& value, Setting& setting, std::int64_t head_dim, NameResolver& resolver) {
   constexpr std::size_t kMaxStages = 16;
   kv::Compression& compression = setting.compression;
   if (value.is_scalar() && value.text() == "none") return;  // identity under the default partition
   if (const Value preset = value.at("preset"); preset.exists()) {
-    preset.error("not available yet: presets (available: block_size, partition, protect, stages)");
+    preset.error("not available yet: presets (available: block_size, partition, protect, positions, stages)");
     value.accept_all();
     return;
   }
   compression.block_size = value.integer("block_size", {.fallback = 128, .min = 1, .max = 65536});
-  read_partition(value.at("partition"), setting);
-  const Value protect = value.at("protect");
-  compression.sinks = protect.integer("sinks", {.fallback = 4, .min = 0, .max = 1 << 24});
-  compression.window = protect.integer("window", {.fallback = 64, .min = 0, .max = 1 << 24});
-  compression.protects_filling_block = protect.boolean("filling_block", true);
-  const Value anchors = protect.at("anchors");
-  anchors.accept_all();
-  if (anchors.is_list()) {
-    anchors.error("not available yet: lists of anchors (available: none)");
-  } else {
-    (void)available_choice(anchors, {"none"},
-                           {"numbers", "headings", "names", "paragraphs", "key_norm", "attention", "trace"}, "none");
-  }
+  read_partition(value, setting);
   const Value stages = value.at("stages");
   if (stages.exists() && !stages.is_null()) {
     for (const Value& element : stages.items()) read_stage(element, compression.stages, setting.layer_budget, resolver);
@@ -160,6 +139,28 @@ void read_loss(const Value& value, LossSetting& loss) {
                            {LossMetric::mass_loss, LossMetric::output_loss, LossMetric::bits_lost});
   loss.heads = loss::head_reduction_from_string(value.choice("heads", {"reader", "mean", "max"}, "reader"));
   loss.span = value.integer("span", {.fallback = 8, .min = 1, .max = 65536});
+  loss.requests = value.integer("requests", {.fallback = 1, .min = 1, .max = 4096});
+}
+
+void read_probe(const Value& value, Setting& setting) {
+  if (!value.exists() || value.is_null()) return;
+  loss::ProbeSpec probe;
+  setting.moves_recorded_fact = value.choice("source", {"planted", "trace"}, "planted") == "trace";
+  const std::string kind =
+      value.choice("kind", {"factual", "keyword", "reasoning", "coreference", "multi_needle"}, "factual");
+  for (const auto candidate : {loss::ProbeKind::factual, loss::ProbeKind::keyword, loss::ProbeKind::reasoning,
+                               loss::ProbeKind::coreference, loss::ProbeKind::multi_needle}) {
+    if (loss::to_string(candidate) == kind) probe.kind = candidate;
+  }
+  probe.span = value.integer("span", {.fallback = 14, .min = 1, .max = 65536});
+  probe.margin = value.number("margin", {.fallback = 10, .min = -50, .max = 50});
+  // An eighth of a block: steps in which a scan of a live system would move, too.
+  const std::int64_t step = std::max<std::int64_t>(1, setting.compression.block_size / 8);
+  probe.step = value.integer("step", {.fallback = step, .min = 1, .max = 1 << 24});
+  probe.spacing = value.integer("spacing", {.fallback = 0, .min = 0, .max = 1 << 24});
+  probe.codes = value.integer("codes", {.fallback = 16, .min = 2, .max = 4096});
+  probe.readers = value.integer("readers", {.fallback = 1, .min = 0, .max = 1 << 20});
+  setting.probe = probe;
 }
 
 void read_measure(const Value& value, MeasureSetting& measure) {
@@ -246,6 +247,7 @@ Setting read_setting(const Value& root, NameResolver& resolver) {
   read_compression(root.at("compression"), setting, head_dim, resolver);
   read_loss(root.at("loss"), setting.loss);
   read_measure(root.at("measure"), setting.measure);
+  read_probe(root.at("probe"), setting);
   setting.seed = static_cast<std::uint64_t>(root.integer("seed", {.fallback = 1, .min = 0}));
   for (const char* planned : {"workload", "engine", "plan"}) {
     const Value value = root.at(planned);

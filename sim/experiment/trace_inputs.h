@@ -25,6 +25,9 @@ class TraceInputs {
   TraceInputs(const TraceSource& source, const LossSetting& loss, std::uint64_t seed);
 
   [[nodiscard]] const attention::TraceInfo& info() const { return trace_.info(); }
+  [[nodiscard]] const std::vector<std::int64_t>& token_ids() const { return trace_.token_ids(); }
+  [[nodiscard]] const std::vector<std::string>& token_strings() const { return trace_.token_strings(); }
+  [[nodiscard]] const std::vector<attention::Probe>& probes() const { return trace_.probes(); }
   [[nodiscard]] const std::vector<kv::LayerTensors>& layers() const { return layers_; }
   [[nodiscard]] const loss::AttentionReference& reference() const { return reference_; }
   /// Positions that the policy compresses: the context, or everything before the first answer token when queries are

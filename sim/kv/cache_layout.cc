@@ -15,10 +15,11 @@ struct SharedPage {
   StoredForm v_form;
   std::int64_t positions_per_page = 0;
   std::int64_t index = 0;
+  bool is_copy = false;
 
   [[nodiscard]] auto key() const {
     const auto form_key = [](const StoredForm& form) { return std::tuple(form.kind, form.bits, form.columns); };
-    return std::tuple(form_key(k_form), form_key(v_form), positions_per_page, index);
+    return std::tuple(form_key(k_form), form_key(v_form), positions_per_page, index, is_copy);
   }
   bool operator==(const SharedPage& other) const { return key() == other.key(); }
 };
@@ -26,14 +27,16 @@ struct SharedPage {
 std::vector<SharedPage> shared_pages(const LayerCache& layer, std::int64_t page_size) {
   std::vector<SharedPage> pages;
   for (const HeadCache& head : layer.heads) {
-    for (const Segment& segment : head.segments) {
-      if (segment.num_entries == 0) continue;
+    const auto add = [&](const Segment& segment, bool is_copy) {
+      if (segment.num_entries == 0) return;
       const std::int64_t positions_per_page = page_size * ceil_div(segment.end - segment.begin, segment.num_entries);
       for (std::int64_t index = segment.begin / positions_per_page; index * positions_per_page < segment.end; ++index) {
-        const SharedPage page{segment.k_form, segment.v_form, positions_per_page, index};
+        const SharedPage page{segment.k_form, segment.v_form, positions_per_page, index, is_copy};
         if (pages.empty() || !(pages.back() == page)) pages.push_back(page);
       }
-    }
+    };
+    for (const Segment& segment : head.segments) add(segment, false);
+    for (const Segment& copy : head.copies) add(copy, true);
   }
   std::ranges::sort(pages, {}, &SharedPage::key);
   pages.erase(std::unique(pages.begin(), pages.end()), pages.end());

@@ -165,6 +165,16 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
       written_elements += elements * stored_share * quantize->bits / 16.0;
     }
   }
+  if (setting.positions != PositionCoding::original && event.completed_blocks > 0) {
+    // Keys are turned again: all that are kept (contiguous: ranks close behind every gap), or the new block's (smooth).
+    // 3 flops an element: two products and a sum.
+    const double moved = setting.positions == PositionCoding::contiguous
+                             ? static_cast<double>(num_positions_) * static_cast<double>(geometry_.model.head_dim)
+                             : elements / 2;
+    flops += 3 * moved * stored_share;
+    read_elements += moved * stored_share;
+    written_elements += moved * stored_share;
+  }
   work.read_bytes = static_cast<Bytes>(read_elements * 2) * static_cast<Bytes>(heads);
   work.write_bytes = static_cast<Bytes>(written_elements * 2) * static_cast<Bytes>(heads);
   work.flops = flops * static_cast<double>(heads);

@@ -37,9 +37,11 @@ std::string StoredForm::name() const {
 HeadPools packed_pools(const HeadCache& head, std::int64_t page_size) {
   KVTIDE_ASSERT(page_size >= 1, "page_size is checked before");
   HeadPools pools;
-  for (const Segment& segment : head.segments) {
-    add_to_pool(pools.k, segment.k_form, segment.num_entries, segment.k_metadata);
-    add_to_pool(pools.v, segment.v_form, segment.num_entries, segment.v_metadata);
+  for (const auto* stored : {&head.segments, &head.copies}) {
+    for (const Segment& segment : *stored) {
+      add_to_pool(pools.k, segment.k_form, segment.num_entries, segment.k_metadata);
+      add_to_pool(pools.v, segment.v_form, segment.num_entries, segment.v_metadata);
+    }
   }
   round_to_pages(pools.k, page_size);
   round_to_pages(pools.v, page_size);

@@ -47,6 +47,7 @@ struct EntryTable {
 struct HeadCache {
   std::int64_t num_positions = 0;  ///< original length; the next token's position, whatever was evicted
   std::vector<Segment> segments;   ///< ascending, disjoint
+  std::vector<Segment> copies;     ///< stored again by overlapping blocks: pages the machine reads, attention does not
   std::optional<EntryTable> entries;
   std::int64_t num_blocks = 0;        ///< blocks of the partition that hold at least one position
   std::int64_t protected_blocks = 0;  ///< of them: never compressed

@@ -69,6 +69,28 @@ SpanStatistics span_statistics(std::span<const double> loss, std::span<const dou
   return result;
 }
 
+double split_rate(std::span<const double> loss, std::span<const std::uint8_t> is_protected, std::int64_t span) {
+  std::int64_t lost = 0;
+  std::int64_t length = 0;
+  std::int64_t split = 0;
+  std::int64_t spans = 0;
+  for (std::size_t j = 0; j < loss.size(); ++j) {
+    if (!is_protected.empty() && is_protected[j] != 0) {
+      lost = 0;
+      length = 0;
+      continue;
+    }
+    lost += loss[j] > 0.5 ? 1 : 0;
+    if (++length < span) continue;
+    if (length > span) {
+      lost -= loss[j - static_cast<std::size_t>(span)] > 0.5 ? 1 : 0;
+    }
+    ++spans;
+    split += lost > 0 && lost < span ? 1 : 0;
+  }
+  return spans > 0 ? static_cast<double>(split) / static_cast<double>(spans) : 0;
+}
+
 double conditional_value_at_risk(std::vector<double> values, double tail) {
   if (values.empty()) return 0;
   const double mass = tail * static_cast<double>(values.size());

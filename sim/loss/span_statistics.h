@@ -24,6 +24,12 @@ struct SpanStatistics {
 [[nodiscard]] SpanStatistics span_statistics(std::span<const double> loss, std::span<const double> attention,
                                              std::span<const std::uint8_t> is_protected, std::int64_t span);
 
+/// Share of the spans of `span` consecutive unprotected positions that hold both a lost position (loss above 1/2) and one
+/// that is not: a fact cut by a block boundary. Random blocks of B at keep f: 2 f (1 - f) (span - 1) / B.
+/// @return 0 when no span fits
+[[nodiscard]] double split_rate(std::span<const double> loss, std::span<const std::uint8_t> is_protected,
+                                std::int64_t span);
+
 /// Mean of the worst `tail` share of the values, the last one in part (conditional value at risk,
 /// Rockafellar and Uryasev, J. Risk 2000). Example: 0.05 of 30 values is the largest and half of the second.
 [[nodiscard]] double conditional_value_at_risk(std::vector<double> values, double tail);

@@ -84,5 +84,20 @@ TEST(PositionStability, RepeatsTakeTheChanceOut) {
   EXPECT_NEAR(position_stability(rates, 1), 1 - std::sqrt(0.5), 1e-12);
 }
 
+// Blocks of 4, every other one lost, spans of 2: of the 15 spans over 16 positions the three that begin at 3, 7 and 11
+// straddle a boundary.
+TEST(SplitRate, SpansAcrossABoundaryBetweenKeptAndLost) {
+  std::vector<double> loss;
+  for (int j = 0; j < 16; ++j) loss.push_back(j / 4 % 2);
+  EXPECT_DOUBLE_EQ(split_rate(loss, {}, 2), 3.0 / 15);
+  EXPECT_EQ(split_rate(loss, {}, 1), 0);
+  // Half lost counts as kept.
+  EXPECT_EQ(split_rate(std::vector<double>{0.5, 0.5, 0.0}, {}, 2), 0);
+  // A protected position ends a run: what is left between is uniform.
+  std::vector<std::uint8_t> is_protected(16, 0);
+  is_protected[3] = is_protected[7] = is_protected[11] = 1;
+  EXPECT_EQ(split_rate(loss, is_protected, 2), 0);
+}
+
 }  // namespace
 }  // namespace kvtide::loss

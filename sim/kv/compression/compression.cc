@@ -7,11 +7,13 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "kv/compression/anchor_tokens.h"
 #include "kv/compression/evict.h"
 #include "kv/compression/evicted_runs.h"
 #include "kv/compression/importance.h"
 #include "kv/compression/integer_codec.h"
 #include "kv/compression/low_rank.h"
+#include "kv/compression/overlap.h"
 #include "kv/compression/pool.h"
 #include "kv/compression/working_layer.h"
 
@@ -103,7 +105,29 @@ RowMatrix decoded_rows(const std::optional<StoredTensor>& tensor, const WorkingB
   return tensor->values;
 }
 
-EntryTable entry_table(const WorkingHead& head, std::int64_t num_positions) {
+/// Turns the kept keys to where the setting places them.
+void place_keys(const Compression& setting, const WorkingHead& head, std::int64_t num_positions, RowMatrix& keys) {
+  if (setting.positions == PositionCoding::original) return;
+  std::vector<double> centre;
+  std::vector<std::uint8_t> is_free;
+  for (const WorkingBlock& block : head.blocks) {
+    std::size_t first = 0;
+    for (const std::int32_t size : block.entry_size) {
+      double sum = 0;
+      for (std::int32_t member = 0; member < size; ++member) sum += static_cast<double>(block.positions[first++]);
+      centre.push_back(sum / size);
+      is_free.push_back(block.block.is_protected ? 0 : 1);
+    }
+  }
+  const auto turns = position_turns(setting.positions, centre, is_free, num_positions, setting.smooth_width);
+  for (std::size_t entry = 0; entry < turns.size(); ++entry) {
+    if (turns[entry] == 0) continue;
+    const auto row = static_cast<std::int64_t>(entry);
+    head.tensors->rope.rotate({keys.row(row).data(), static_cast<std::size_t>(keys.cols())}, turns[entry]);
+  }
+}
+
+EntryTable entry_table(const Compression& setting, const WorkingHead& head, std::int64_t num_positions) {
   const HeadTensors& tensors = *head.tensors;
   const std::int64_t num_later = tensors.num_positions() - num_positions;
   std::int64_t num_entries = num_later;
@@ -128,6 +152,7 @@ EntryTable entry_table(const WorkingHead& head, std::int64_t num_positions) {
       ++next;
     }
   }
+  place_keys(setting, head, num_positions, table.k);
   table.k.bottomRows(num_later) = tensors.k_post.bottomRows(num_later);
   table.v.bottomRows(num_later) = tensors.v.bottomRows(num_later);
   for (std::int64_t later = 0; later < num_later; ++later) {
@@ -210,15 +235,24 @@ class StackCheck {
 
   std::vector<std::string> run() {
     if (setting_.block_size < 1) say("block_size {} must be at least 1", setting_.block_size);
-    if (setting_.grid_offset < 0 || (setting_.block_size >= 1 && setting_.grid_offset >= setting_.block_size)) {
-      say("grid offset {} must be in 0..block_size-1", setting_.grid_offset);
-    }
+    if (setting_.block_size >= 1) check(setting_.partition);
+    if (setting_.smooth_width < 1) say("positions: smooth width {} must be at least 1", setting_.smooth_width);
     if (setting_.sinks < 0 || setting_.window < 0) say("sinks and window must be 0 or more");
     for (const Stage& stage : setting_.stages) std::visit([this](const auto& s) { check(s); }, stage);
     return std::move(problems_);
   }
 
  private:
+  void check(const Partition& partition) {
+    if (partition.kind == PartitionKind::overlap && (partition.overlap_ppm <= 0 || partition.overlap_ppm > 500'000)) {
+      say("overlap fraction must be above 0 and at most 0.5");
+      return;
+    }
+    if (setting_.grid_offset < 0 || setting_.grid_offset >= block_stride(setting_)) {
+      say("grid offset {} must be in 0..{}", setting_.grid_offset, block_stride(setting_) - 1);
+    }
+  }
+
   template <typename... Arguments>
   void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     problems_.push_back(fmt::format(format, std::forward<Arguments>(arguments)...));
@@ -226,6 +260,9 @@ class StackCheck {
 
   void check(const Evict& stage) {
     if (stage.keep <= 0 || stage.keep > 1'000'000) say("keep_ratio must be in (0, 1]");
+    if (stage.granularity == Granularity::token && has_overlapping_blocks(setting_)) {
+      say("overlapping blocks mean nothing to evict with granularity token; use granularity block, or score_only");
+    }
     if (stage.granularity == Granularity::token && (is_low_rank_ || is_quantized_)) {
       say("evict with granularity token after {} would break encoded blocks; put it first",
           is_low_rank_ ? "low_rank" : "quantize");
@@ -296,21 +333,33 @@ LayerCache compress_layer(const Compression& setting, std::int64_t num_positions
   if (const auto problems = contradictions(setting, head_dim); !problems.empty()) throw InputError(problems.front());
   KVTIDE_ASSERT(tensors == nullptr || static_cast<std::int64_t>(tensors->size()) == num_heads,
                 "one tensor set per KV head");
-  if (setting.stages.size() == 1 && std::holds_alternative<Evict>(setting.stages.front())) {
+  const bool keeps_anchor_tokens = setting.anchor_scope == AnchorScope::token && !setting.anchors.empty();
+  if (setting.stages.size() == 1 && std::holds_alternative<Evict>(setting.stages.front()) &&
+      !has_overlapping_blocks(setting) && !keeps_anchor_tokens && setting.positions == PositionCoding::original) {
     return evicted_layer(setting, num_positions, head_dim, scores, tensors);
   }
-  WorkingLayer layer = uncompressed(setting, num_positions, num_heads, head_dim, scores, tensors);
-  for (const Stage& stage : setting.stages) std::visit([&](const auto& s) { apply(s, layer); }, stage);
+  const LayerScores widened = scores_with_halo(setting, num_positions, scores);
+  WorkingLayer layer = uncompressed(setting, num_positions, num_heads, head_dim, widened, tensors);
+  std::vector<std::int64_t> anchors;
+  for (WorkingHead& head : layer.heads) anchors = set_anchors_aside(setting, head);  // the same ones in every head
+  const auto num_anchors = static_cast<std::int64_t>(anchors.size());
+  for (Stage stage : setting.stages) {
+    if (auto* evict = std::get_if<Evict>(&stage)) {
+      evict->keep = keep_beside_anchors(evict->keep, num_positions, num_anchors);
+    }
+    std::visit([&](const auto& s) { apply(s, layer); }, stage);
+  }
 
   LayerCache result;
-  for (const WorkingHead& head : layer.heads) {
+  for (WorkingHead& head : layer.heads) {
     HeadCache& cache = result.heads.emplace_back();
     cache.num_positions = num_positions;
     cache.num_blocks = static_cast<std::int64_t>(head.blocks.size());
-    for (const WorkingBlock& block : head.blocks) {
-      cache.protected_blocks += block.block.is_protected ? 1 : 0;
-      append_segments(block, head_dim, cache.segments);
-    }
+    for (const WorkingBlock& block : head.blocks) cache.protected_blocks += block.block.is_protected ? 1 : 0;
+    if (has_overlapping_blocks(setting)) cache.copies = resolve_overlap(setting, head_dim, head);
+    restore_anchors(anchors, head);
+    for (const WorkingBlock& block : head.blocks) append_segments(block, head_dim, cache.segments);
+    if (!anchors.empty()) std::ranges::stable_sort(cache.segments, {}, &Segment::begin);
     if (tensors == nullptr) continue;
     const std::int64_t total = head.tensors->num_positions();
     if (total > num_positions) {
@@ -320,7 +369,7 @@ LayerCache compress_layer(const Compression& setting, std::int64_t num_positions
       append_segments(later, head_dim, cache.segments);
       cache.num_positions = total;
     }
-    cache.entries = entry_table(head, num_positions);
+    cache.entries = entry_table(setting, head, num_positions);
   }
   return result;
 }

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "kv/head_cache.h"
+#include "kv/partition.h"
+#include "kv/position_coding.h"
 
 namespace kvtide::kv {
 
@@ -88,13 +90,21 @@ struct Quantize {
 };
 using Stage = std::variant<Evict, Pool, LowRank, Quantize>;
 
+/// What an anchor keeps out of compression: the whole block that holds it, or the token alone.
+enum class AnchorScope : std::uint8_t { block, token };
+
 struct Compression {
   std::int64_t block_size = 128;
-  std::int64_t grid_offset = 0;        ///< block of position p is (p + grid_offset) / block_size; 0..block_size-1
+  std::int64_t grid_offset = 0;  ///< block of position p is (p + grid_offset) / block_stride; 0..block_stride-1
+  Partition partition;
   std::int64_t sinks = 4;              ///< first positions, never compressed
   std::int64_t window = 64;            ///< newest positions, never compressed
   bool protects_filling_block = true;  ///< a newest block that is not yet full waits; false: it competes as it is
-  std::vector<Stage> stages;           ///< applied in order; empty: identity
+  PositionPattern anchors;             ///< further positions never compressed
+  AnchorScope anchor_scope = AnchorScope::block;
+  PositionCoding positions = PositionCoding::original;
+  std::int64_t smooth_width = 8;  ///< positions that share an angle when positions are smooth
+  std::vector<Stage> stages;      ///< applied in order; empty: identity
   bool operator==(const Compression&) const = default;
 };
 

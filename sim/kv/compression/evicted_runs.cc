@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "kv/compression/evict.h"
+#include "kv/compression/overlap.h"
 #include "kv/partition.h"
 
 namespace kvtide::kv {
@@ -74,9 +75,13 @@ std::vector<PositionRuns> evict_blocks(const Compression& setting, const Evict& 
       choose_kept_of_layer(stage, std::move(sums), std::vector<std::vector<bool>>(scores.size(), is_protected));
   std::vector<PositionRuns> runs(scores.size());
   for (std::size_t head = 0; head < scores.size(); ++head) {
+    std::int64_t next = 0;  // what lies before is kept or in a run
     for (std::size_t index = 0; index < blocks.size(); ++index) {
-      if (!stays[head][index]) append(runs[head], blocks[index].begin, blocks[index].end);
+      if (!stays[head][index]) continue;
+      if (blocks[index].begin > next) append(runs[head], next, blocks[index].begin);
+      next = std::max(next, blocks[index].end);
     }
+    if (next < num_positions) append(runs[head], next, num_positions);
   }
   return runs;
 }
@@ -127,8 +132,12 @@ std::vector<PositionRuns> evicted_runs(const Compression& setting, std::int64_t 
   if (const auto problems = contradictions(setting, kAnyHeadDim); !problems.empty()) throw InputError(problems.front());
   if (setting.stages.size() == 1) {
     const Evict& stage = std::get<Evict>(setting.stages.front());
-    return stage.granularity == Granularity::block ? evict_blocks(setting, stage, num_positions, scores)
-                                                   : evict_tokens(setting, stage, num_positions, scores);
+    const bool has_anchor_tokens = setting.anchor_scope == AnchorScope::token && !setting.anchors.empty();
+    if (!has_anchor_tokens) {
+      if (stage.granularity == Granularity::token) return evict_tokens(setting, stage, num_positions, scores);
+      if (!scores_span_halo(setting)) return evict_blocks(setting, stage, num_positions, scores);
+      return evict_blocks(setting, stage, num_positions, scores_with_halo(setting, num_positions, scores));
+    }
   }
   const auto num_heads = static_cast<std::int64_t>(scores.size());
   const LayerCache cache = compress_layer(setting, num_positions, num_heads, kAnyHeadDim, scores, nullptr);

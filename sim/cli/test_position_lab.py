@@ -1,0 +1,224 @@
+"""The position lab from outside: mitigations, planted probes, claims. Expected values are derived in comments."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build/release/sim/kvtide"))
+TRACE = SOURCE / "experiments/traces/smollm2-135m-2k.h5"
+
+
+def kvtide(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+
+
+def write(folder, name, **keys):
+    path = folder / name
+    base = {"name": "t", "model": "llama-3.1-8b", "gpu": "h100-sxm", "trace": str(TRACE), "measure": ["loss"]}
+    path.write_text("\n".join(f"{key}: {json.dumps(value)}" for key, value in {**base, **keys}.items()) + "\n")
+    return path
+
+
+def summary(folder, **keys):
+    out = folder / "t.h5"
+    done = kvtide("run", write(folder, "t.yaml", **keys), "-o", out, "--quiet")
+    assert done.returncode == 0, done.stderr
+    with h5py.File(out) as file:
+        return {name: file["summary"][name][()] for name in file["summary"]}
+
+
+HALF = [{"evict": {"keep_ratio": 0.5}}]
+
+
+def test_padded_prefix_changes_nothing_and_costs_half_a_block(tmp_path):
+    got = summary(tmp_path, measure=["prefix_scan"], compression={"partition": {"kind": "prefix_pad"}, "stages": HALF})
+    assert got["prefix_worst"] == 0
+    assert got["padding_tokens"] == 64  # (128 - 1) / 2, rounded up
+    assert np.isnan(got["prefix_period"])
+
+
+def test_unpadded_prefix_repeats_with_the_block(tmp_path):
+    got = summary(tmp_path, measure=["prefix_scan"], compression={"block_size": 96, "stages": HALF})
+    assert got["prefix_period"] == 96
+    assert got["prefix_worst"] > 0.9
+
+
+def test_overlap_costs_what_its_storage_says(tmp_path):
+    stored = ["duplicate", "union", "quantized_halo", "score_only"]
+    got = summary(
+        tmp_path,
+        measure=["memory"],
+        compression={"stages": HALF},
+        sweep={
+            "compression.partition": [
+                {"label": name, "value": {"kind": "overlap", "overlap": {"fraction": 0.25, "storage": name}}}
+                for name in stored
+            ]
+        },
+    )
+    share = dict(zip(stored, got["overlap_share_compressed"]))
+    assert share["duplicate"] == pytest.approx(1 / 3, abs=0.01)  # 1 / (1 - 0.25) - 1
+    assert 0 < share["union"] <= 1 / 6 + 0.01  # d (1 - f) at most, less where neighbours are kept together
+    assert share["quantized_halo"] == pytest.approx(4.25 / 16 / 3, abs=0.01)  # d * bits / 16
+    assert share["score_only"] == pytest.approx(0, abs=1e-12)
+    # All of it measured against the uncompressed cache: half.
+    assert got["overlap_share_full"] == pytest.approx(got["overlap_share_compressed"] / 2, rel=0.01)
+
+
+def test_overlap_of_a_fact_less_one_token_cuts_no_fact(tmp_path):
+    # T12: 2,021 positions hold 2,008 spans of 14; each of the 15 inner boundaries of 128 cuts 13 of them.
+    # With a halo of 12 (0.09375 * 128) one span a window is cut, with 13 none.
+    plain = {"kind": "fixed"}
+    short = {"kind": "overlap", "overlap": {"fraction": 0.09375}}
+    enough = {"kind": "overlap", "overlap": {"fraction": 0.1015625}}
+    got = summary(tmp_path, compression={"stages": HALF}, loss={"span": 14},
+                  sweep={"compression.partition": [plain, short, enough]})
+    assert got["cut_rate"][0] == pytest.approx(15 * 13 / 2008)
+    # Windows begin every 116 positions and end at 128 + 116 k; 17 of these ends lie below 2,021.
+    assert got["cut_rate"][1] == pytest.approx(17 / 2008)
+    assert got["cut_rate"][2] == 0
+
+
+def test_recorded_fact_moved_through_its_text(tmp_path):
+    got = summary(tmp_path, measure=["position_scan"], compression={"block_size": 64, "stages": HALF},
+                  probe={"source": "trace", "step": 64})
+    with h5py.File(tmp_path / "t.h5") as file:
+        success = file["runs/00000/scan/success"][:]
+    assert success.shape == (31,)  # a fact of 16 before the scoring queries at 1957: 0, 64, .., 1920
+    assert success[0] == 1  # block 0 holds the sinks
+    assert success.min() < 0.5 < success.max()
+    assert got["probe_success"] == pytest.approx(success.mean())
+
+
+def test_lost_attention_goes_to_somebody(tmp_path):
+    got = summary(tmp_path, compression={"block_size": 64, "stages": HALF})
+    with h5py.File(tmp_path / "t.h5") as file:
+        gain = file["runs/00000/redistribution/gain"][:]
+        survival = file["runs/00000/generation/survival"][:]
+        lost = file["runs/00000/loss/lost_mass"][:].sum()
+    assert gain.shape == (2, 5)
+    assert gain.sum(axis=1).mean() == pytest.approx(lost, rel=1e-6)
+    assert np.all(np.diff(survival) <= 0)
+    assert 0 < got["gain_to_sinks"] < 1
+
+
+def test_anchor_tokens_stay_within_the_budget(tmp_path):
+    got = summary(
+        tmp_path,
+        measure=["memory", "loss"],
+        sweep={
+            "compression": [
+                {"label": "plain", "value": {"stages": HALF}},
+                {"label": "trace", "value": {"stages": HALF, "protect": {"anchors": "trace", "anchor_scope": "token"}}},
+            ]
+        },
+    )
+    assert got["kv_bytes"][1] == pytest.approx(got["kv_bytes"][0], rel=0.01)
+    assert got["anchor_share"][1] == pytest.approx(64 / 2021)  # four probes of 16 tokens
+    assert got["loss_mean"][1] < got["loss_mean"][0]
+
+
+def test_identity_with_smooth_positions_is_not_free(tmp_path):
+    got = summary(
+        tmp_path,
+        sweep={"compression.positions": [{"kind": "original"}, {"kind": "contiguous"}, {"kind": "smooth", "width": 8}]},
+    )
+    assert got["output_error"][0] == 0
+    assert got["output_error"][1] == 0  # nothing evicted, nothing moves
+    assert got["output_error"][2] > 0.01
+
+
+def test_planted_probe_scan(tmp_path):
+    got = summary(
+        tmp_path,
+        measure=["position_scan"],
+        compression={"block_size": 64, "stages": HALF},
+        probe={"kind": "factual", "span": 4, "margin": 10, "step": 8},
+    )
+    assert got["probe_full_success"] == 1
+    assert 0 < got["probe_success"] < 1
+    assert got["probe_control"] < 0.15  # chance is 1 / 16
+    with h5py.File(tmp_path / "t.h5") as file:
+        scan = file["runs/00000/scan"]
+        assert list(scan["position"][:3]) == [0, 8, 16]
+        assert set(np.unique(scan["success"])) <= {0.0, 1.0}
+        assert scan["success"].shape == scan["margin"].shape == scan["mass"].shape == scan["bits"].shape
+
+
+def test_probe_of_a_codec_is_refused(tmp_path):
+    path = write(
+        tmp_path, "t.yaml", measure=["position_scan"], probe={"kind": "keyword"},
+        compression={"stages": [{"quantize": {"format": "int8"}}]},
+    )
+    done = kvtide("run", path, "-o", tmp_path / "t.h5", "--quiet")
+    assert done.returncode == 1
+    assert "only evict" in done.stderr
+
+
+CLAIM = {"id": "X1", "says": "something"}
+UNIFORM = {"synthetic": {"kind": "uniform", "tokens": 512}}
+
+
+def claim(folder, *checks):
+    write(folder, "x1.yaml", trace=UNIFORM, claim={**CLAIM, "checks": list(checks)},
+          compression={"block_size": 32}, sweep={"compression.stages": [{"label": "none", "value": []},
+                                                                       {"label": "half", "value": HALF}]})
+    done = kvtide("claims", folder, "--json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["claims"][0]
+
+
+def check(part, stages, **relation):
+    return {"part": part, "value": {"column": "loss_mean", "where": {"compression.stages": stages}}, **relation}
+
+
+def test_claims_hold_hold_if_or_do_not_hold(tmp_path):
+    lossless = check("nothing compressed", "none", between=[0, 0])
+    lossy = check("half compressed", "half", above=0.2)
+    wrong = check("half compressed is free", "half", below=0.001)
+    assert claim(tmp_path, lossless, lossy)["verdict"] == "holds"
+    assert claim(tmp_path, lossless, wrong)["verdict"] == "holds if: nothing compressed"
+    assert claim(tmp_path, wrong)["verdict"] == "does not hold"
+    other = check("more than without", "half",
+                  above={"column": "loss_mean", "where": {"compression.stages": "none"}}, times=2)
+    assert claim(tmp_path, other)["verdict"] == "holds"
+
+
+@pytest.mark.parametrize(
+    "bad, words",
+    [
+        ({"part": "x", "value": {"column": "los_mean"}, "above": 1}, "unknown column"),
+        ({"part": "x", "value": {"column": "loss_mean"}}, "exactly one of above, below, between"),
+        ({"part": "x", "value": {"column": "loss_mean"}, "between": [1]}, "expected [low, high]"),
+    ],
+)
+def test_damaged_claims_are_errors_at_their_place(tmp_path, bad, words):
+    write(tmp_path, "x1.yaml", trace=UNIFORM, claim={**CLAIM, "checks": [bad]})
+    done = kvtide("claims", tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "x1.yaml:" in done.stderr
+
+
+def test_a_file_without_a_claim_and_an_empty_folder_are_errors(tmp_path):
+    assert "no .yaml" in kvtide("claims", tmp_path).stderr
+    path = write(tmp_path, "t.yaml")
+    done = kvtide("claims", path)
+    assert done.returncode == 2
+    assert "has no claim" in done.stderr
+
+
+@pytest.mark.skipif(os.environ.get("KVTIDE_TEST_SCOPE") != "all", reason="runs 14 experiments; kvtide test --all")
+def test_every_shipped_claim_has_a_verdict():
+    done = kvtide("claims", "--json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    claims = json.loads(done.stdout)["claims"]
+    assert [claim["id"] for claim in claims] == [f"S{index}" for index in range(1, 15)]
+    for one in claims:
+        assert all(check["value"] is not None for check in one["checks"]), one

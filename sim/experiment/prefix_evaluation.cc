@@ -1,0 +1,121 @@
+#include "experiment/prefix_evaluation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "experiment/loss_evaluation.h"
+#include "kv/compression/evicted_runs.h"
+#include "kv/partition.h"
+#include "loss/curve_period.h"
+#include "loss/prefix_scan.h"
+
+namespace kvtide::experiment {
+namespace {
+
+/// Shifts measured for settings that change what stays, whose every shift is a compression of the whole trace.
+constexpr std::int64_t kCostlyShifts = 64;
+constexpr std::int64_t kBlocksScanned = 4;
+/// Blocks from this size on are scanned in steps of two tokens.
+constexpr std::int64_t kLargeBlock = 129;
+
+std::int64_t padding_behind(const kv::Compression& setting, std::int64_t shift) {
+  return kv::padding_after(setting, setting.partition.prefix_tokens + shift);
+}
+
+/// Share of the attention on the asked fact's digits that is still kept, by shift: heads count as much as they read.
+std::vector<double> probe_success(const loss::PrefixScan& scan, const TraceInputs& trace,
+                                  const std::vector<std::int64_t>& digits) {
+  std::vector<double> success;
+  for (std::size_t shift = 0; shift < scan.shift.size(); ++shift) {
+    double kept = 0;
+    double read = 0;
+    for (std::int64_t layer = 0; layer < scan.num_layers; ++layer) {
+      const auto& heads = trace.reference().layers()[static_cast<std::size_t>(layer)];
+      for (std::size_t head = 0; head < heads.size(); ++head) {
+        double attention = 0;
+        for (const std::int64_t digit : digits) attention += heads[head].attention[static_cast<std::size_t>(digit)];
+        read += attention;
+        kept += attention *
+                scan.kept_share[scan.index(static_cast<std::int64_t>(shift), layer, static_cast<std::int64_t>(head))];
+      }
+    }
+    success.push_back(read > 0 ? kept / read : std::numeric_limits<double>::quiet_NaN());
+  }
+  return success;
+}
+
+std::vector<std::int64_t> asked_digits(const TraceInputs& trace) {
+  for (const attention::Probe& probe : trace.probes()) {
+    if (probe.is_asked) return probe.digit_positions;
+  }
+  return {};
+}
+
+}  // namespace
+
+void evaluate_prefix_scan(const Run& run, const kv::Compression& setting, const TraceInputs& trace, RunResult& result) {
+  const kv::LayerBudget& budget = run.setting.layer_budget;
+  const bool by_runs = !setting.stages.empty() && kv::only_evicts(setting);
+  const std::vector<std::int64_t> digits = asked_digits(trace);
+  loss::PrefixScanSettings scan;
+  scan.max_shift = std::min(kBlocksScanned * setting.block_size, trace.num_compressed());
+  scan.step = setting.block_size < kLargeBlock ? 1 : 2;
+  if (!by_runs) {
+    scan.step = std::max(scan.step, scan.max_shift / kCostlyShifts);
+    scan.repeats_after = kv::prefix_period(setting);
+  }
+  scan.with_output_error = false;
+  scan.reduction = run.setting.loss.heads;
+  scan.kept_positions = digits;
+  // The grid may be the scores' own; the layer's keep ratio is not.
+  const auto scores_at = [&](std::int64_t layer, std::int64_t shift) {
+    return scores_for(kv::behind_prefix(setting, shift), budget, trace)->scores[static_cast<std::size_t>(layer)];
+  };
+  const auto moved_by = [&](std::int64_t layer, std::int64_t shift) {
+    return kv::behind_prefix(trace.setting_of_layer(setting, budget, static_cast<std::size_t>(layer)), shift);
+  };
+  const auto compress = [&](std::int64_t layer, std::int64_t shift) {
+    return kv::compress_layer(moved_by(layer, shift), trace.num_compressed(), trace.info().num_kv_heads,
+                              trace.info().head_dim, scores_at(layer, shift),
+                              &trace.layers()[static_cast<std::size_t>(layer)]);
+  };
+  const auto evict = [&](std::int64_t layer, std::int64_t shift) {
+    return kv::evicted_runs(moved_by(layer, shift), trace.num_compressed(), scores_at(layer, shift));
+  };
+  const loss::PrefixScan found = by_runs ? loss::scan_prefix_of_eviction(trace.reference(), evict, scan)
+                                         : loss::scan_prefix(trace.reference(), compress, scan);
+  std::vector<std::int64_t> padding;
+  for (const std::int64_t shift : found.shift) padding.push_back(padding_behind(setting, shift));
+
+  result.dimensions.push_back({"prefix/shift", found.shift, "Tokens put in front of the text", "token"});
+  const auto add = [&](const char* name, auto values, const char* long_name, const char* units) {
+    result.arrays.push_back({fmt::format("prefix/{}", name), std::move(values), {"prefix/shift"}, long_name, units});
+  };
+  add("sensitivity", found.sensitivity, "Mean change of a position's loss", "1");
+  add("worst_sensitivity", found.worst_sensitivity, "Largest change of a position's loss", "1");
+  add("padding", padding, "Tokens the partition adds behind the text in front", "token");
+  if (!digits.empty()) {
+    add("probe_success", probe_success(found, trace, digits),
+        "Share of the attention on the asked fact's digits that is kept", "1");
+  }
+
+  auto& numbers = result.numbers;
+  const auto largest = [](const std::vector<double>& values) {
+    return values.empty() ? 0.0 : *std::ranges::max_element(values);
+  };
+  numbers["prefix_sensitivity"] = largest(found.sensitivity);
+  numbers["prefix_worst"] = largest(found.worst_sensitivity);
+  const auto two = std::ranges::find(found.shift, 2);
+  if (two != found.shift.end()) {
+    numbers["prefix_sensitivity_two"] = found.sensitivity[static_cast<std::size_t>(two - found.shift.begin())];
+  }
+  const loss::CurvePeriod period = loss::find_curve_period(found.sensitivity);
+  numbers["prefix_period"] =
+      period.samples > 0 ? static_cast<double>(period.samples * scan.step) : std::numeric_limits<double>::quiet_NaN();
+  numbers["padding_tokens"] = static_cast<double>(kv::mean_padding(setting));
+}
+
+}  // namespace kvtide::experiment
