@@ -34,18 +34,28 @@ def main() -> int:
     parser.add_argument("file", metavar="FILE.h5")
     parser.add_argument("-o", "--output", metavar="FOLDER", type=pathlib.Path, default=DOCS, help="default: docs/ of this repository")
     parser.add_argument("--run", type=int, default=8, metavar="N", help="run drawn by position (default 8: evict 50 %%, B 128)")
+    parser.add_argument("--catalogue", metavar="FILE.h5", help="results of experiments/catalogue.yaml: also docs/catalogue-pareto.png")
     options = parser.parse_args()
     results = open_results(options.file)
     options.output.mkdir(parents=True, exist_ok=True)
     draw_pareto(results, options.output / "demo-pareto.png")
     draw_position(results, options.run, options.output / "demo-position.png")
     draw_report(results, options.output / "demo-report.png")
+    if options.catalogue:
+        draw_catalogue(open_results(options.catalogue), options.output / "catalogue-pareto.png")
     return 0
 
 
 def draw_pareto(results, path: pathlib.Path) -> None:
     figure, axes = pyplot.subplots(figsize=(7.2, 3.8), layout="constrained")
     plots.plot_pareto(axes, results)
+    save(figure, path)
+
+
+def draw_catalogue(results, path: pathlib.Path) -> None:
+    """Every preset: savings against worst loss, decode time as colour."""
+    figure, axes = pyplot.subplots(figsize=(8.2, 5.2), layout="constrained")
+    plots.plot_catalogue(axes, results)
     save(figure, path)
 
 

@@ -12,7 +12,7 @@ import tempfile
 
 from .results import Results, ResultsError, open_results
 
-PLOT_NAMES = ("pareto", "position", "phase", "spectrum", "steps", "prefix")
+PLOT_NAMES = ("pareto", "catalogue", "position", "phase", "spectrum", "steps", "prefix")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,7 +52,7 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
                                description="Draws one figure; the ending of -o chooses the format.")
     plot.add_argument("file", metavar="FILE.h5")
     plot.add_argument("--what", required=True, choices=PLOT_NAMES,
-                      help="pareto: savings against worst loss of all runs; the others are of one run. phase has two panels: loss folded on the "
+                      help="pareto: savings against worst loss of all runs; catalogue: the same, each point named and coloured by its decode time; the others are of one run. phase has two panels: loss folded on the "
                            "period, and where its jumps fall")
     plot.add_argument("--run", type=int, metavar="N",
                       help="run number as in /summary/run (default: the run with the largest worst loss)")
@@ -98,7 +98,7 @@ def _plot(options: argparse.Namespace) -> int:
     figure, axes = pyplot.subplots(1, len(panels), figsize=(7.2 if len(panels) == 1 else 10.5, 4.2), layout="constrained", squeeze=False)
     for panel, drawn_on in zip(panels, axes[0]):
         panel(drawn_on, results, run)
-    if options.what != "pareto":
+    if options.what not in ("pareto", "catalogue"):
         figure.suptitle(run_label(results, run), fontsize="medium")
     try:
         figure.savefig(output, dpi=160)

@@ -37,6 +37,27 @@ def plot_pareto(axes: Axes, results: Results) -> None:
     axes.legend(fontsize="x-small", ncols=1, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
 
 
+def plot_catalogue(axes: Axes, results: Results) -> None:
+    """Memory saving against worst-span loss, a named point a run, coloured by the time of a decode step; the line joins the runs that
+    none beats in both."""
+    view = views.pareto(results)
+    if _missing(axes, view):
+        return
+    summary = results.summary.loc[view.run]
+    time = summary["decode_step_us"].to_numpy(float) / 1000 if "decode_step_us" in summary else np.full(len(view.run), np.nan)
+    points = axes.scatter(100 * view.saving, view.worst, c=time, cmap="viridis", s=26, zorder=2)
+    axes.plot(100 * view.saving[view.front], view.worst[view.front], color=palette.GREY, linewidth=1, linestyle=":", zorder=1)
+    for index, name in enumerate(view.policy):
+        axes.annotate(name, (100 * view.saving[index], view.worst[index]), xytext=(3, 2), textcoords="offset points", fontsize=5.5,
+                      rotation=20, color="black" if index in view.front else palette.GREY)
+    if np.isfinite(time).any():
+        axes.figure.colorbar(points, ax=axes, label="decode step (ms)")
+    axes.set_xlabel("KV-cache memory saved (%)")
+    metric = views.settings.loss_metric(results)
+    _loss_axis(axes, metric, f"{METRIC_TITLES.get(metric, metric)} in the worst span")
+    axes.set_ylim(bottom=-0.03 * view.worst.max())
+
+
 def plot_position(axes: Axes, results: Results, run: int, zoom: bool = False) -> None:
     """Loss by position with block boundaries; with `zoom`, four blocks around the worst place."""
     view = views.position(results, run, results.run(run))
@@ -132,9 +153,10 @@ def plot_prefix(axes: Axes, results: Results, run: int) -> None:
     _loss_axis(axes, views.settings.loss_metric(results), "mean |change of loss|")
 
 
-# What `plot --what` offers: the panels of each, side by side. The run is ignored by pareto.
+# What `plot --what` offers: the panels of each, side by side. The run is ignored by pareto and catalogue.
 PLOTS = {
     "pareto": (lambda axes, results, run: plot_pareto(axes, results),),
+    "catalogue": (lambda axes, results, run: plot_catalogue(axes, results),),
     "position": (plot_position,),
     "phase": (plot_phase, plot_jumps),
     "spectrum": (plot_spectrum,),

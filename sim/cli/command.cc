@@ -34,8 +34,11 @@ po::options_description description_of(const Command& command) {
 void print_help(const Command& command) {
   std::ostringstream options;
   options << description_of(command);
-  fmt::print("Usage: kvtide {} {}[options]\n{}\n\n{}\nExamples:\n", command.name,
-             command.positional.empty() ? "" : command.positional + " ", command.summary, options.str());
+  constexpr std::size_t kWidth = 100;
+  const std::string takes = (command.positional.empty() ? "" : command.positional + " ") + "[options]";
+  const std::string usage = fmt::format("Usage: kvtide {} ", command.name);
+  const char* const line_break = usage.size() + takes.size() > kWidth ? "\n  " : "";
+  fmt::print("{}{}{}\n{}\n\n{}\nExamples:\n", usage, line_break, takes, command.summary, options.str());
   for (const std::string& example : command.examples) fmt::print("  {}\n", example);
 }
 
@@ -135,10 +138,10 @@ std::optional<std::int64_t> Arguments::integer(const std::string& name, std::int
 }
 
 const std::vector<Command>& commands() {
-  static const std::vector<Command> table{run_command(),       show_command(),   trace_command(),    report_command(),
-                                          plot_command(),      claims_command(), diagnose_command(), explain_command(),
-                                          validate_command(),  merge_command(),  export_command(),   doctor_command(),
-                                          completion_command()};
+  static const std::vector<Command> table{run_command(),        show_command(),   trace_command(),    report_command(),
+                                          plot_command(),       claims_command(), diagnose_command(), explain_command(),
+                                          validate_command(),   merge_command(),  export_command(),   doctor_command(),
+                                          completion_command(), import_command()};
   return table;
 }
 

@@ -67,5 +67,6 @@ int run_command_line(const std::vector<std::string>& arguments);
 [[nodiscard]] Command export_command();
 [[nodiscard]] Command doctor_command();
 [[nodiscard]] Command completion_command();
+[[nodiscard]] Command import_command();
 
 }  // namespace kvtide::cli

@@ -45,7 +45,7 @@ Command plot_command() {
           .min_positional = 1,
           .max_positional = 1,
           .summary = "one picture of a results file, for papers",
-          .options = {{"what", "WHAT", "pareto, position, phase, spectrum, steps or prefix"},
+          .options = {{"what", "WHAT", "pareto, catalogue, position, phase, spectrum, steps or prefix"},
                       {"output,o", "FILE", "picture to write, .png, .svg or .pdf"},
                       {"run", "N", "run to draw, by its number (default: the one with the worst loss)"}},
           .examples = {"kvtide plot results/demo.h5 --what pareto -o pareto.png",

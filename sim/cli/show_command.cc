@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/show_machine.h"
 #include "cli/show_models.h"
+#include "cli/show_policies.h"
 #include "cli/show_resonance.h"
 #include "cli/table.h"
 #include "gpu/gpu_profile.h"
@@ -57,17 +58,6 @@ void show_scorers(const std::string& name) {
   fmt::print("{}", table.text());
 }
 
-void show_codecs(const std::string&) {
-  Table table({{"stage", Align::left}, {"parameters", Align::left}, {"what it does", Align::left}});
-  table.add_row({"evict", "scorer and its parameters, granularity, keep_ratio, heads, selection, budget, ...",
-                 "drops blocks or tokens with the lowest importance"});
-  table.add_row({"pool", "width, rope, mass_correct", "replaces `width` positions by their mean key and value"});
-  table.add_row({"low_rank", "rank, scope", "stores a block as coefficients and basis of its truncated SVD"});
-  table.add_row({"quantize", "format int8|int4|int2, group, k_axis, v_axis, residual",
-                 "asymmetric integers with 16-bit scale and zero point"});
-  fmt::print("{}", table.text());
-}
-
 void show_experiments(const std::string& name) {
   if (!name.empty()) {
     std::ifstream file(find_data_file("experiments", name, {".yaml"}));
@@ -95,14 +85,24 @@ int run(const Arguments& arguments) {
     show_machine(arguments);
     return kDone;
   }
-  names.emplace_back("machine");
   if (arguments.positional[0] == "resonance") {
     show_resonance(arguments.text("model").value_or(name), arguments.text("block-sizes").value_or(""),
                    arguments.has("json"));
     return kDone;
   }
-  names.emplace_back("resonance");
-  if (arguments.has("json")) throw InputError("kvtide show: --json is available for models, machine and resonance");
+  const std::string model = arguments.text("model").value_or("llama-3.1-8b");
+  if (arguments.positional[0] == "presets") {
+    show_presets(name, model, arguments.has("json"));
+    return kDone;
+  }
+  if (arguments.positional[0] == "policies") {
+    show_policies(name, model, arguments.has("markdown"), arguments.has("json"));
+    return kDone;
+  }
+  names.insert(names.end(), {"machine", "resonance", "presets", "policies"});
+  if (arguments.has("json")) {
+    throw InputError("kvtide show: --json is available for models, machine, resonance, presets and policies");
+  }
   for (const Topic& topic : kTopics) {
     if (arguments.positional[0] == topic.name) {
       topic.show(name);
@@ -112,29 +112,31 @@ int run(const Arguments& arguments) {
   }
   const std::string nearest = nearest_name(arguments.positional[0], names);
   throw InputError(fmt::format(
-      "kvtide show: expected models, gpus, machine, resonance, scorers, codecs or experiments, got \"{}\"{}",
+      "kvtide show: expected models, gpus, machine, resonance, presets, policies, scorers, codecs or experiments, got "
+      "\"{}\"{}",
       arguments.positional[0], nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
 }
 
 }  // namespace
 
 Command show_command() {
-  return {
-      .name = "show",
-      .positional = "models|gpus|machine|resonance|scorers|codecs|experiments [NAME]",
-      .min_positional = 1,
-      .max_positional = 2,
-      .summary = "what is built in; with a name, the whole record with its sources",
-      .options = {{"json", "", "one JSON document on stdout (models, machine, resonance)"},
-                  {"model", "NAME", "resonance: a name from models/ or a path"},
-                  {"block-sizes", "LIST", "resonance: 16,32,64,128,256 by default"},
-                  {"gpu", "NAME", "machine: a name from hw_profiles/ or a path"},
-                  {"pattern", "YAML", "machine: {chunk: 4 KiB, streams: 528, writes: 0, in_flight: 4 MiB}"},
-                  {"fidelity", "TIER", "machine: sampled (default), roofline or detailed memory"}},
-      .examples = {"kvtide show gpus h100-sxm", "kvtide show resonance --model llama-3.1-8b --block-sizes 64,96,128",
-                   "kvtide show models path/to/config.json",
-                   "kvtide show machine --gpu h100-sxm --pattern '{chunk: 4 KiB}'"},
-      .run = &run};
+  return {.name = "show",
+          .positional = "models|gpus|machine|resonance|presets|policies|scorers|codecs|experiments [NAME]",
+          .min_positional = 1,
+          .max_positional = 2,
+          .summary = "what is built in; with a name, the whole record with its sources",
+          .options = {{"json", "", "one JSON document on stdout (not for gpus, scorers, codecs, experiments)"},
+                      {"model", "NAME", "resonance, presets, policies: a name from models/ or a path"},
+                      {"markdown", "", "policies: the table of docs/catalogue.md"},
+                      {"block-sizes", "LIST", "resonance: 16,32,64,128,256 by default"},
+                      {"gpu", "NAME", "machine: a name from hw_profiles/ or a path"},
+                      {"pattern", "YAML", "machine: {chunk: 4 KiB, streams: 528, writes: 0, in_flight: 4 MiB}"},
+                      {"fidelity", "TIER", "machine: sampled (default), roofline or detailed memory"}},
+          .examples = {"kvtide show gpus h100-sxm", "kvtide show presets kivi-int2",
+                       "kvtide show resonance --model llama-3.1-8b --block-sizes 64,96,128",
+                       "kvtide show models path/to/config.json",
+                       "kvtide show machine --gpu h100-sxm --pattern '{chunk: 4 KiB}'"},
+          .run = &run};
 }
 
 }  // namespace kvtide::cli

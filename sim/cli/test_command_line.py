@@ -48,7 +48,7 @@ EVICT = [{"evict": {"scorer": "attention_sum", "granularity": "block", "keep_rat
 def test_version_and_help_answer():
     assert kvtide("--version").stdout.startswith("kvtide ")
     overview = kvtide("--help").stdout
-    for command in ("run", "show", "trace", "report", "plot", "explain"):
+    for command in ("run", "show", "trace", "report", "plot", "explain", "import"):
         assert f"  {command} " in overview
         shown = kvtide(command, "--help")
         assert shown.returncode == 0

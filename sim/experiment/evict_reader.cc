@@ -12,18 +12,6 @@ namespace {
 
 using config::Value;
 
-/// 0.3 -> 300000 exactly. @return parts per million, 1..10^6
-kv::PartsPerMillion read_share(const Value& value, double fallback) {
-  const double ratio = value.as_number({.fallback = fallback, .min = 0, .max = 1, .min_is_open = true});
-  const double parts = ratio * 1e6;
-  const double whole = std::round(parts);
-  if (std::abs(parts - whole) > 1e-6 || whole < 1) {
-    value.error(fmt::format("expected at most six decimals, got {}", value.text()));
-    return 500000;
-  }
-  return static_cast<kv::PartsPerMillion>(whole);
-}
-
 /// The enumerator written as `key`; absent: the first.
 template <typename Enum>
 Enum read_named(const Value& parent, const char* key, std::initializer_list<Enum> values) {
@@ -52,6 +40,17 @@ kv::ScorerParameters read_parameters(const Value& value, const kv::ScorerEntry& 
 }
 
 }  // namespace
+
+kv::PartsPerMillion read_share(const Value& value, double fallback) {
+  const double ratio = value.as_number({.fallback = fallback, .min = 0, .max = 1, .min_is_open = true});
+  const double parts = ratio * 1e6;
+  const double whole = std::round(parts);
+  if (std::abs(parts - whole) > 1e-6 || whole < 1) {
+    value.error(fmt::format("expected at most six decimals, got {}", value.text()));
+    return 500000;
+  }
+  return static_cast<kv::PartsPerMillion>(whole);
+}
 
 kv::Evict read_evict(const Value& value, NameResolver& resolver) {
   kv::Evict stage;

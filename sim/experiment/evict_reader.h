@@ -6,6 +6,9 @@
 
 namespace kvtide::experiment {
 
+/// 0.3 -> 300000 exactly. @return parts per million, 1..10^6
+[[nodiscard]] kv::PartsPerMillion read_share(const config::Value& value, double fallback);
+
 /// Errors are recorded in the document. @param resolver  finds the file of `kept`
 [[nodiscard]] kv::Evict read_evict(const config::Value& value, NameResolver& resolver);
 

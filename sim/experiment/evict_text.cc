@@ -4,13 +4,10 @@
 #include <fmt/ranges.h>
 
 namespace kvtide::experiment {
-namespace {
 
 std::string ratio_text(kv::PartsPerMillion parts) {
   return fmt::format("{}", static_cast<double>(parts) / 1e6);
 }
-
-}  // namespace
 
 std::string to_string(kv::Granularity value) {
   return value == kv::Granularity::block ? "block" : "token";

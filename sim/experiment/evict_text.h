@@ -13,6 +13,9 @@ namespace kvtide::experiment {
 [[nodiscard]] std::string to_string(kv::BlockScore value);
 [[nodiscard]] std::string to_string(kv::Selection value);
 
+/// 300000 -> "0.3"
+[[nodiscard]] std::string ratio_text(kv::PartsPerMillion parts);
+
 /// Example: "{evict: {scorer: attention_sum, granularity: block, keep_ratio: 0.5, heads: per_head}}"
 [[nodiscard]] std::string evict_text(const kv::Evict& stage);
 

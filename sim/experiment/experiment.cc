@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "config/yaml_value.h"
+#include "experiment/preset/preset.h"
 #include "experiment/setting_reader.h"
 #include "experiment/sweep.h"
 
@@ -169,6 +170,7 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
       break;
     }
     if (!is_wanted(copy, sweep, experiment.axes, run.axis_values, document)) continue;
+    expand_preset(copy);
     const config::Value root = copy.root();
     (void)root.at("name");
     root.at("sweep").accept_all();

@@ -20,16 +20,31 @@ std::string axis_text(kv::GroupAxis axis) {
 struct StageText {
   std::string operator()(const kv::Evict& stage) const { return evict_text(stage); }
   std::string operator()(const kv::Pool& stage) const {
-    return fmt::format("{{pool: {{width: {}, rope: {}, mass_correct: {}}}}}", stage.width,
-                       stage.rope == kv::RopeState::pre ? "pre" : "post", stage.mass_correct);
+    return fmt::format("{{pool: {{width: {}, rope: {}, mass_correct: {}{}}}}}", stage.width,
+                       stage.rope == kv::RopeState::pre ? "pre" : "post", stage.mass_correct,
+                       stage.weight == kv::PoolWeight::cosine ? ", weight: cosine" : "");
   }
   std::string operator()(const kv::LowRank& stage) const {
-    return fmt::format("{{low_rank: {{rank: {}, scope: block}}}}", stage.rank);
+    if (stage == kv::LowRank{.rank = stage.rank})
+      return fmt::format("{{low_rank: {{rank: {}, scope: block}}}}", stage.rank);
+    const char* scope = stage.scope == kv::BasisScope::block      ? "block"
+                        : stage.scope == kv::BasisScope::sequence ? "sequence"
+                                                                  : "model";
+    const std::string size = stage.k_share == 0 ? fmt::format("rank: {}", stage.rank)
+                                                : fmt::format("k_share: {}, v_share: {}", ratio_text(stage.k_share),
+                                                              ratio_text(stage.v_share));
+    return fmt::format("{{low_rank: {{{}, scope: {}, heads: {}, layers: {}, k_rope: {}}}}}", size, scope, stage.heads,
+                       stage.layers, stage.k_rope == kv::RopeState::pre ? "pre" : "post");
   }
   std::string operator()(const kv::Quantize& stage) const {
-    return fmt::format(
-        "{{quantize: {{format: int{}, group: {}, k_axis: {}, v_axis: {}, symmetric: {}, residual: {}}}}}", stage.bits,
-        stage.group, axis_text(stage.k_axis), axis_text(stage.v_axis), stage.is_symmetric, stage.residual);
+    const std::string format = stage.k_format == stage.v_format
+                                   ? fmt::format("format: {}", stage.k_format)
+                                   : fmt::format("k_format: {}, v_format: {}", stage.k_format, stage.v_format);
+    return fmt::format("{{quantize: {{{}, group: {}, k_axis: {}, v_axis: {}, symmetric: {}, residual: {}{}}}}}", format,
+                       stage.group, axis_text(stage.k_axis), axis_text(stage.v_axis), stage.is_symmetric,
+                       stage.residual,
+                       std::string(stage.residual_start == kv::kFromPrompt ? ", residual_from: prompt" : "") +
+                           (stage.k_rope == kv::RopeState::pre ? ", k_rope: pre" : ""));
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "experiment/evict_reader.h"
 #include "experiment/partition_reader.h"
+#include "kv/compression/codec.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -30,18 +31,37 @@ Enum enumerator(const std::string& text, std::initializer_list<Enum> values) {
   return *std::ranges::find_if(values, [&](Enum value) { return to_string(value) == text; });
 }
 
+kv::RopeState read_rope(const Value& value, const std::string& fallback) {
+  return value.as_choice({"pre", "post"}, fallback) == "pre" ? kv::RopeState::pre : kv::RopeState::post;
+}
+
 kv::Pool read_pool(const Value& value) {
   kv::Pool stage;
   stage.width = value.integer("width", {.fallback = 4, .min = 1, .max = 65536});
-  stage.rope = value.choice("rope", {"pre", "post"}, "post") == "pre" ? kv::RopeState::pre : kv::RopeState::post;
+  stage.rope = read_rope(value.at("rope"), "post");
   stage.mass_correct = value.boolean("mass_correct", true);
+  stage.weight = value.choice("weight", {"uniform", "cosine"}, "uniform") == "cosine" ? kv::PoolWeight::cosine
+                                                                                      : kv::PoolWeight::uniform;
   return stage;
 }
 
 kv::LowRank read_low_rank(const Value& value) {
   kv::LowRank stage;
-  stage.rank = value.integer("rank", {.fallback = 32, .min = 1, .max = 65536});
-  (void)available_choice(value.at("scope"), {"block"}, {"sequence"}, "block");
+  const bool has_share = value.at("k_share").exists() || value.at("v_share").exists();
+  if (has_share) {
+    stage.k_share = read_share(value.at("k_share"), 0.5);
+    stage.v_share = read_share(value.at("v_share"), 0.5);
+    if (value.at("rank").exists()) value.at("rank").error("rank and k_share, v_share exclude each other");
+  } else {
+    stage.rank = value.integer("rank", {.fallback = 32, .min = 1, .max = 65536});
+  }
+  const std::string scope = value.choice("scope", {"block", "sequence", "model"}, "block");
+  stage.scope = scope == "block"      ? kv::BasisScope::block
+                : scope == "sequence" ? kv::BasisScope::sequence
+                                      : kv::BasisScope::model;
+  stage.heads = value.integer("heads", {.fallback = 1, .min = 1, .max = 65536});
+  stage.layers = value.integer("layers", {.fallback = 1, .min = 1, .max = 65536});
+  stage.k_rope = read_rope(value.at("k_rope"), "post");
   return stage;
 }
 
@@ -49,16 +69,27 @@ kv::GroupAxis read_axis(const Value& value, const std::string& fallback) {
   return value.as_choice({"channel", "token"}, fallback) == "channel" ? kv::GroupAxis::channel : kv::GroupAxis::token;
 }
 
+/// A codec's name, or a short form that serving stacks use.
+std::string read_format(const Value& value, const std::string& fallback) {
+  std::vector<std::string> formats{"fp8"};
+  for (const kv::Codec& codec : kv::codecs()) formats.emplace_back(codec.name);
+  const std::string format = value.as_choice(formats, fallback);
+  return format == "fp8" ? "fp8_e4m3" : format;
+}
+
 kv::Quantize read_quantize(const Value& value) {
   kv::Quantize stage;
-  const std::string format = available_choice(value.at("format"), {"int8", "int4", "int2"},
-                                              {"fp8", "fp8_e4m3", "fp8_e5m2", "fp4", "nvfp4", "mxfp4", "int3"}, "int4");
-  stage.bits = format == "int8" ? 8 : format == "int2" ? 2 : 4;
+  const std::string format = read_format(value.at("format"), "int4");
+  stage.k_format = read_format(value.at("k_format"), format);
+  stage.v_format = read_format(value.at("v_format"), format);
   stage.group = value.integer("group", {.fallback = 32, .min = 1, .max = 65536});
   stage.k_axis = read_axis(value.at("k_axis"), "channel");
   stage.v_axis = read_axis(value.at("v_axis"), "token");
   stage.is_symmetric = value.boolean("symmetric", false);
+  const bool is_pre = kv::find_codec(stage.k_format).k_rope == kv::RopeState::pre;
+  stage.k_rope = read_rope(value.at("k_rope"), is_pre ? "pre" : "post");
   stage.residual = value.integer("residual", {.fallback = 0, .min = 0, .max = 1 << 20});
+  if (value.choice("residual_from", {"start", "prompt"}, "start") == "prompt") stage.residual_start = kv::kFromPrompt;
   return stage;
 }
 
@@ -91,11 +122,6 @@ void read_compression(const Value& value, Setting& setting, std::int64_t head_di
   constexpr std::size_t kMaxStages = 16;
   kv::Compression& compression = setting.compression;
   if (value.is_scalar() && value.text() == "none") return;  // identity under the default partition
-  if (const Value preset = value.at("preset"); preset.exists()) {
-    preset.error("not available yet: presets (available: block_size, partition, protect, positions, stages)");
-    value.accept_all();
-    return;
-  }
   compression.block_size = value.integer("block_size", {.fallback = 128, .min = 1, .max = 65536});
   read_partition(value, setting);
   const Value stages = value.at("stages");

@@ -18,7 +18,7 @@ struct SharedPage {
   bool is_copy = false;
 
   [[nodiscard]] auto key() const {
-    const auto form_key = [](const StoredForm& form) { return std::tuple(form.kind, form.bits, form.columns); };
+    const auto form_key = [](const StoredForm& form) { return std::tuple(form.kind, form.columns, form.codec); };
     return std::tuple(form_key(k_form), form_key(v_form), positions_per_page, index, is_copy);
   }
   bool operator==(const SharedPage& other) const { return key() == other.key(); }

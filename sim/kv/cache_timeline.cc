@@ -2,17 +2,19 @@
 
 #include <algorithm>
 
+#include "kv/compression/codec.h"
 #include "kv/compression/scorer.h"
 #include "kv/partition.h"
 
 namespace kvtide::kv {
 namespace {
 
-std::int64_t residual_of(const Compression& setting) {
+/// The setting's quantize stage, null without one.
+const Quantize* quantize_of(const Compression& setting) {
   for (const Stage& stage : setting.stages) {
-    if (const auto* quantize = std::get_if<Quantize>(&stage)) return quantize->residual;
+    if (const auto* quantize = std::get_if<Quantize>(&stage)) return quantize;
   }
-  return 0;
+  return nullptr;
 }
 
 std::int64_t count_free(const Compression& setting, std::int64_t num_positions) {
@@ -57,9 +59,11 @@ void add_pools(const std::vector<PagePool>& pools, std::int64_t page_size, std::
     task.streams.push_back(
         {pool.payload_bytes + pool.metadata_bytes, static_cast<Bytes>(page_size) * pool.form.entry_bytes()});
     const auto elements = static_cast<double>(pool.num_entries) * pool.form.columns;
-    if (pool.form.bits < 16) task.dequantized_elements += elements;
-    if (pool.form.kind == StoredForm::Kind::low_rank)
-      task.reconstruction_macs += elements * static_cast<double>(head_dim);
+    if (!pool.form.codec.empty()) task.dequantized_elements += elements * find_codec(pool.form.codec).read_cost;
+    if (pool.form.kind == StoredForm::Kind::low_rank) {
+      task.reconstruction_macs +=
+          static_cast<double>(pool.num_entries) * pool.form.rank * static_cast<double>(head_dim);
+    }
   }
 }
 
@@ -73,6 +77,10 @@ std::int64_t num_entries(const std::vector<PagePool>& pools) {
 
 CacheTimeline::CacheTimeline(Geometry geometry, RecordedScores recorded, std::int64_t prompt_positions)
     : geometry_(std::move(geometry)), recorded_(std::move(recorded)), num_positions_(prompt_positions) {
+  for (Stage& stage : geometry_.setting.stages) {
+    auto* quantize = std::get_if<Quantize>(&stage);
+    if (quantize != nullptr && quantize->residual_start == kFromPrompt) quantize->residual_start = prompt_positions;
+  }
   rebuild();
 }
 
@@ -86,8 +94,9 @@ CacheEvent CacheTimeline::append() {
   ++num_positions_;
   ++num_appended_;
   CacheEvent event{.num_positions = num_positions_};
-  const std::int64_t residual = residual_of(geometry_.setting);
-  if (residual > 0 && num_positions_ % residual == 0) event.flushed_positions = residual;
+  const Quantize* quantize = quantize_of(geometry_.setting);
+  const std::int64_t residual = quantize == nullptr ? 0 : quantize->residual;
+  if (residual > 0 && (num_positions_ - quantize->residual_start) % residual == 0) event.flushed_positions = residual;
   const std::int64_t free_now = count_free(geometry_.setting, num_positions_);
   event.completed_blocks = std::max<std::int64_t>(0, free_now - num_free_blocks_);
   const bool changes = !geometry_.setting.stages.empty() && (free_now != num_free_blocks_ || residual > 0);
@@ -153,16 +162,31 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
       stored_share /= static_cast<double>(pool->width);
       written_elements += elements * stored_share;
     } else if (const auto* low_rank = std::get_if<LowRank>(&stage)) {
-      // Thin SVD of a [B, d] block: about 6 B d min(B, d) + 20 min^3 flops (Golub and Van Loan, Matrix
-      // Computations, 8.6.3).
-      const double smaller = static_cast<double>(std::min(setting.block_size, geometry_.model.head_dim));
-      flops += 6 * elements * smaller + 40 * smaller * smaller * smaller;
-      read_elements += elements;
-      written_elements += elements * static_cast<double>(low_rank->rank) / smaller;
+      const std::int64_t head_dim = geometry_.model.head_dim;
+      for (const bool is_key : {true, false}) {
+        const std::int64_t columns = low_rank->columns(is_key, head_dim);
+        if (columns >= head_dim) continue;
+        if (low_rank->scope == BasisScope::block) {
+          // Thin SVD of a [B, d] block: about 6 B d min(B, d) + 20 min^3 flops (Golub and Van Loan, Matrix
+          // Computations, 8.6.3).
+          const double smaller = static_cast<double>(std::min(setting.block_size, head_dim));
+          flops += 3 * elements * smaller + 20 * smaller * smaller * smaller;
+        } else {
+          flops += elements * static_cast<double>(columns * low_rank->heads);  // projection onto a basis that is there
+        }
+        read_elements += elements / 2;
+        written_elements += elements / 2 * static_cast<double>(columns) / static_cast<double>(head_dim);
+      }
     } else if (const auto* quantize = std::get_if<Quantize>(&stage)) {
-      flops += 6 * elements * stored_share;  // minimum, maximum, subtract, scale, round, pack
-      read_elements += elements * stored_share;
-      written_elements += elements * stored_share * quantize->bits / 16.0;
+      for (const bool is_key : {true, false}) {
+        const CodecUse use{&find_codec(is_key ? quantize->k_format : quantize->v_format), quantize, is_key,
+                           geometry_.model.head_dim};
+        if (use.codec->bits == 16) continue;
+        const double encoded = elements / 2 * stored_share;
+        flops += use.codec->write_operations * encoded;
+        read_elements += encoded;
+        written_elements += encoded * stored_bits(use, setting.block_size, num_positions_) / 16.0;
+      }
     }
   }
   if (setting.positions != PositionCoding::original && event.completed_blocks > 0) {

@@ -30,7 +30,7 @@ void round_to_pages(std::vector<PagePool>& pools, std::int64_t page_size) {
 }  // namespace
 
 std::string StoredForm::name() const {
-  const std::string element = kind == Kind::fp16 || bits == 16 ? "fp16" : fmt::format("int{}", bits);
+  const std::string element(codec.empty() ? "fp16" : codec);
   return kind == Kind::low_rank ? fmt::format("rank{}/{}", columns, element) : element;
 }
 

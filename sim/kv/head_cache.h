@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -14,13 +15,18 @@ namespace kvtide::kv {
 
 /// How K or V rows are stored. Equal forms of a head share pages.
 struct StoredForm {
-  enum class Kind : std::uint8_t { fp16, integer, low_rank };
+  enum class Kind : std::uint8_t { fp16, coded, low_rank };
   Kind kind = Kind::fp16;
-  std::int32_t bits = 16;    ///< per stored element: 16, 8, 4 or 2
-  std::int32_t columns = 0;  ///< stored elements per entry: head_dim, or the rank
+  std::int32_t bits = 16;       ///< per stored element, rounded up
+  std::int32_t columns = 0;     ///< stored elements per entry: head_dim, or the rank
+  std::string_view codec = {};  ///< a name of codecs(), which outlives every form; empty: fp16
+  std::int32_t row_bytes = 0;   ///< of a coded entry in its page, scales kept there included
+  std::int32_t rank = 0;        ///< low rank: coefficients from which a row is rebuilt, those of other heads included
   bool operator==(const StoredForm&) const = default;
-  /// Payload bytes of one entry without metadata; columns * bits is a multiple of 8.
-  [[nodiscard]] Bytes entry_bytes() const { return static_cast<Bytes>(columns) * static_cast<Bytes>(bits) / 8; }
+  /// Bytes of one entry in its page.
+  [[nodiscard]] Bytes entry_bytes() const {
+    return codec.empty() ? static_cast<Bytes>(columns) * static_cast<Bytes>(bits) / 8 : static_cast<Bytes>(row_bytes);
+  }
   [[nodiscard]] std::string name() const;  ///< "fp16", "int4", "rank32/fp16", "rank32/int4"
 };
 

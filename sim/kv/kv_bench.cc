@@ -51,7 +51,8 @@ BENCHMARK_CAPTURE(kv_compress, evict_token, std::vector<Stage>{Evict{.granularit
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(kv_compress, pool, std::vector<Stage>{Pool{}})->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(kv_compress, low_rank, std::vector<Stage>{LowRank{}})->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(kv_compress, int8, std::vector<Stage>{Quantize{.bits = 8}})->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(kv_compress, int8, std::vector<Stage>{Quantize{.k_format = "int8", .v_format = "int8"}})
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(kv_compress, int4, std::vector<Stage>{Quantize{}})->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(kv_compress, evict_block_int4, std::vector<Stage>{Evict{}, Quantize{}})
     ->Unit(benchmark::kMicrosecond);
@@ -72,11 +73,11 @@ BENCHMARK(kv_evicted_runs)->Unit(benchmark::kMicrosecond);
 /// Encoding and decoding of float32 rows in place, in bytes of these rows. kv_memcpy is its reference point.
 void kv_integer_codec(benchmark::State& state, std::int32_t bits, GroupAxis axis) {
   const RowMatrix source = layer().front().v;
-  const Quantize stage{.bits = bits};
+  const IntegerGroups format{.bits = bits};
   RowMatrix rows;
   for (auto _ : state) {
     rows = source;
-    quantize_rows(rows, rows.rows(), stage, axis);
+    quantize_rows(rows, 0, rows.rows(), format, axis);
     benchmark::DoNotOptimize(rows.data());
     benchmark::ClobberMemory();
   }

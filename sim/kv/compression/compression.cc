@@ -8,20 +8,55 @@
 
 #include "base/error.h"
 #include "kv/compression/anchor_tokens.h"
+#include "kv/compression/codec.h"
 #include "kv/compression/evict.h"
 #include "kv/compression/evicted_runs.h"
 #include "kv/compression/importance.h"
-#include "kv/compression/integer_codec.h"
 #include "kv/compression/low_rank.h"
 #include "kv/compression/overlap.h"
 #include "kv/compression/pool.h"
+#include "kv/compression/quantize.h"
 #include "kv/compression/working_layer.h"
 
 namespace kvtide::kv {
 
-RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool is_key) {
+namespace {
+
+double centre_of(const WorkingBlock& block, std::size_t first, std::size_t size) {
+  double sum = 0;
+  for (std::size_t index = first; index < first + size; ++index) sum += static_cast<double>(block.positions[index]);
+  return sum / static_cast<double>(size);
+}
+
+/// Shares of a pool's positions in its entry; they sum to 1.
+std::vector<double> pool_weights(const WorkingBlock& block, const HeadTensors& tensors, std::size_t first,
+                                 std::size_t size) {
+  std::vector<double> weights(size, 1.0 / static_cast<double>(size));
+  if (block.pool_weight == PoolWeight::uniform) return weights;
+  const RowMatrix& keys = block.pooled_rope == RopeState::pre ? tensors.k_pre : tensors.k_post;
+  Eigen::RowVectorXd mean = Eigen::RowVectorXd::Zero(tensors.head_dim());
+  for (std::size_t index = 0; index < size; ++index) mean += keys.row(block.positions[first + index]).cast<double>();
+  double sum = 0;
+  for (std::size_t index = 0; index < size; ++index) {
+    const Eigen::RowVectorXd key = keys.row(block.positions[first + index]).cast<double>();
+    const double lengths = key.norm() * mean.norm();
+    weights[index] = (1 + (lengths > 0 ? key.dot(mean) / lengths : 0.0)) / 2;
+    sum += weights[index];
+  }
+  for (double& weight : weights) weight = sum > 0 ? weight / sum : 1.0 / static_cast<double>(size);
+  return weights;
+}
+
+void rotate_to(RowMatrix& rows, std::int64_t row, const Rope& rope, double position) {
+  rope.rotate({rows.row(row).data(), static_cast<std::size_t>(rows.cols())}, position);
+}
+
+}  // namespace
+
+RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool is_key, RopeState rope) {
   RowMatrix rows(block.num_entries(), tensors.head_dim());
-  const bool is_pooled_before_rope = is_key && block.pooled_rope == RopeState::pre;
+  const bool is_stored_before_rope = is_key && rope == RopeState::pre;
+  const bool is_pooled_before_rope = is_key && (is_stored_before_rope || block.pooled_rope == RopeState::pre);
   const RowMatrix& source = !is_key ? tensors.v : is_pooled_before_rope ? tensors.k_pre : tensors.k_post;
   std::size_t first = 0;
   bool has_pools = false;
@@ -29,19 +64,20 @@ RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool
     const auto size = static_cast<std::size_t>(block.entry_size[static_cast<std::size_t>(entry)]);
     if (size == 1) {
       // A lone entry of a pooled block is its own centre: rotating it there gives k_post again, bit for bit.
-      rows.row(entry) = (is_key ? tensors.k_post : tensors.v).row(block.positions[first]);
+      rows.row(entry) = (is_stored_before_rope ? tensors.k_pre
+                         : is_key              ? tensors.k_post
+                                               : tensors.v)
+                            .row(block.positions[first]);
     } else {
       has_pools = true;
+      const std::vector<double> weights = pool_weights(block, tensors, first, size);
       Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(tensors.head_dim());
-      double centre = 0;
-      for (std::size_t index = first; index < first + size; ++index) {
-        sum += source.row(block.positions[index]).cast<double>();
-        centre += static_cast<double>(block.positions[index]);
+      for (std::size_t index = 0; index < size; ++index) {
+        sum += weights[index] * source.row(block.positions[first + index]).cast<double>();
       }
-      rows.row(entry) = (sum / static_cast<double>(size)).cast<float>();
-      if (is_pooled_before_rope) {
-        tensors.rope.rotate({rows.row(entry).data(), static_cast<std::size_t>(rows.cols())},
-                            centre / static_cast<double>(size));
+      rows.row(entry) = sum.cast<float>();
+      if (is_pooled_before_rope && !is_stored_before_rope) {
+        rotate_to(rows, entry, tensors.rope, centre_of(block, first, size));
       }
     }
     first += size;
@@ -58,8 +94,14 @@ namespace {
 
 /// Forms and metadata of one block's K or V, whether a stage touched it or not.
 StoredTensor stored_or_recorded(const std::optional<StoredTensor>& tensor, std::int64_t head_dim) {
-  if (tensor) return {tensor->form, tensor->metadata, tensor->num_encoded, {}, {}};
-  return {{StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(head_dim)}, 0, 0, {}, {}};
+  StoredTensor stored;
+  stored.form = {StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(head_dim)};
+  if (tensor) {
+    stored.form = tensor->form;
+    stored.metadata = tensor->metadata;
+    stored.num_encoded = tensor->num_encoded;
+  }
+  return stored;
 }
 
 void append_segments(const WorkingBlock& block, std::int64_t head_dim, std::vector<Segment>& segments) {
@@ -101,8 +143,21 @@ void append_segments(const WorkingBlock& block, std::int64_t head_dim, std::vect
 RowMatrix decoded_rows(const std::optional<StoredTensor>& tensor, const WorkingBlock& block, const HeadTensors& tensors,
                        bool is_key) {
   if (!tensor) return entry_rows(block, tensors, is_key);
-  if (tensor->basis.size() > 0) return tensor->values * tensor->basis;
-  return tensor->values;
+  RowMatrix rows = tensor->basis.size() > 0 ? RowMatrix(tensor->values * tensor->basis) : tensor->values;
+  if (tensor->rope == RopeState::pre) {
+    const RowMatrix exact = entry_rows(block, tensors, is_key);
+    std::size_t first = 0;
+    for (std::int64_t entry = 0; entry < rows.rows(); ++entry) {
+      const auto size = static_cast<std::size_t>(block.entry_size[static_cast<std::size_t>(entry)]);
+      if (entry < tensor->num_encoded) {
+        rotate_to(rows, entry, tensors.rope, centre_of(block, first, size));
+      } else {
+        rows.row(entry) = exact.row(entry);
+      }
+      first += size;
+    }
+  }
+  return rows;
 }
 
 /// Turns the kept keys to where the setting places them.
@@ -231,7 +286,7 @@ std::string divisors_of(std::int64_t n) {
 class StackCheck {
  public:
   StackCheck(const Compression& setting, std::int64_t head_dim)
-      : setting_(setting), columns_(head_dim), head_dim_(head_dim) {}
+      : setting_(setting), k_columns_(head_dim), v_columns_(head_dim), head_dim_(head_dim) {}
 
   std::vector<std::string> run() {
     if (setting_.block_size < 1) say("block_size {} must be at least 1", setting_.block_size);
@@ -286,37 +341,58 @@ class StackCheck {
     if (is_low_rank_ || is_quantized_)
       say("pool after {} would average encoded values; put it before", is_low_rank_ ? "low_rank" : "quantize");
     is_pooled_ = true;
+    is_pooled_after_rope_ = stage.width > 1 && stage.rope == RopeState::post;
   }
   void check(const LowRank& stage) {
-    if (stage.rank < 1 || stage.rank > std::min(setting_.block_size, head_dim_)) {
-      say("low_rank rank {} must be in 1..min(block_size, head_dim) = {}", stage.rank,
-          std::min(setting_.block_size, head_dim_));
+    const std::int64_t most = stage.scope == BasisScope::block ? std::min(setting_.block_size, head_dim_) : head_dim_;
+    if (stage.k_share == 0 && (stage.rank < 1 || stage.rank > most)) {
+      say("low_rank rank {} must be in 1..{} = {}", stage.rank,
+          stage.scope == BasisScope::block ? "min(block_size, head_dim)" : "head_dim", most);
     }
+    if (stage.heads < 1 || stage.layers < 1) say("low_rank heads and layers must be at least 1");
+    if (stage.heads > 1 && stage.scope == BasisScope::block)
+      say("low_rank over several heads needs scope sequence or model");
+    if (stage.heads > 1 && has_own_choices_)
+      say("low_rank over several heads needs the same positions in each; evict with heads shared");
+    if (stage.k_rope == RopeState::pre && is_pooled_after_rope_)
+      say("keys pooled after RoPE cannot be stored before it; pool with rope pre");
     if (is_low_rank_) say("two low_rank stages contradict each other");
     if (is_quantized_) say("low_rank after quantize would factorise integers; put it before");
     is_low_rank_ = true;
-    columns_ = stage.rank;
+    k_columns_ = stage.columns(true, head_dim_);
+    v_columns_ = stage.columns(false, head_dim_);
   }
   void check(const Quantize& stage) {
-    if (stage.bits != 8 && stage.bits != 4 && stage.bits != 2) say("integer bits {} must be 8, 4 or 2", stage.bits);
     if (stage.group < 1) say("quantize group {} must be at least 1", stage.group);
+    if (stage.residual_start < kFromPrompt) say("quantize residual_start {} must be -1 or more", stage.residual_start);
     if (stage.residual < 0) say("quantize residual {} must be 0 or more", stage.residual);
     if (is_quantized_) say("two quantize stages contradict each other; keep one");
     if (is_low_rank_ && stage.residual > 0) say("quantize with a residual cannot follow low_rank");
-    const bool splits_channels = stage.k_axis == GroupAxis::token || stage.v_axis == GroupAxis::token;
-    if (splits_channels && stage.group >= 1 && columns_ % stage.group != 0) {
-      say("quantize group {} does not divide the {} stored channels of a head; groups that do: {}", stage.group,
-          columns_, divisors_of(columns_));
+    for (const bool is_key : {true, false}) {
+      const std::int64_t columns = is_key ? k_columns_ : v_columns_;
+      const CodecUse use{&find_codec(is_key ? stage.k_format : stage.v_format), &stage, is_key, columns};
+      const bool splits_channels =
+          use.codec->takes_groups && (is_key ? stage.k_axis : stage.v_axis) == GroupAxis::token;
+      std::string reason = unfit_reason(use);
+      if (splits_channels && stage.group >= 1 && columns % stage.group != 0) {
+        reason = fmt::format("quantize group {} does not divide the {} stored channels of a head; groups that do: {}",
+                             stage.group, columns, divisors_of(columns));
+      }
+      if (!reason.empty() && (problems_.empty() || problems_.back() != reason)) problems_.push_back(std::move(reason));
     }
+    if (stage.k_rope == RopeState::pre && is_pooled_after_rope_)
+      say("keys pooled after RoPE cannot be stored before it; pool with rope pre");
     is_quantized_ = true;
   }
 
   const Compression& setting_;
-  std::int64_t columns_;
+  std::int64_t k_columns_;
+  std::int64_t v_columns_;
   std::int64_t head_dim_;
   const Evict* previous_evict_ = nullptr;
   bool has_own_choices_ = false;
   bool is_pooled_ = false;
+  bool is_pooled_after_rope_ = false;
   bool is_low_rank_ = false;
   bool is_quantized_ = false;
   std::vector<std::string> problems_;

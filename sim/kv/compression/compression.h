@@ -68,26 +68,54 @@ struct Evict {
   std::string kept_method = {};
   bool operator==(const Evict&) const = default;
 };
+enum class PoolWeight : std::uint8_t {
+  uniform,
+  cosine  ///< (1 + cos(key, mean key)) / 2, keys and values alike (LOOK-M, arXiv 2406.18139)
+};
 struct Pool {
   std::int64_t width = 4;  ///< positions averaged into one entry, >= 1
   RopeState rope = RopeState::post;
   bool mass_correct = true;  ///< bias ln(width) keeps the pool's share of attention
+  PoolWeight weight = PoolWeight::uniform;
   bool operator==(const Pool&) const = default;
 };
+/// What a low-rank basis is found on, and so how often it is stored.
+enum class BasisScope : std::uint8_t {
+  block,     ///< every block its own
+  sequence,  ///< once a sequence (ShadowKV, xKV)
+  model      ///< once and for all, part of the weights: nothing stored with a sequence (Palu)
+};
 struct LowRank {
-  std::int64_t rank = 32;  ///< 1..min(block_size, head_dim)
+  std::int64_t rank = 32;  ///< stored channels of a head: 1..min(block_size, head_dim)
+  /// Instead of `rank`, stored channels as a share of the head's, for K and V each; 0: `rank`; a million: left as it is.
+  PartsPerMillion k_share = 0;
+  PartsPerMillion v_share = 0;
+  BasisScope scope = BasisScope::block;
+  std::int64_t heads = 1;   ///< KV heads factorised together; each stores its part of the common coefficients
+  std::int64_t layers = 1;  ///< layers that share coefficients (xKV): the basis of each is so many times larger
+  RopeState k_rope = RopeState::post;
   bool operator==(const LowRank&) const = default;
+
+  /// Stored channels of a head of K or V; head_dim where the tensor is left as it is.
+  [[nodiscard]] std::int64_t columns(bool is_key, std::int64_t head_dim) const;
 };
 struct Quantize {
-  std::int32_t bits = 4;    ///< 8, 4 or 2
+  std::string k_format = "int4";  ///< a codec (codec.h); fp16: keys stay as they are
+  std::string v_format = "int4";
+  // The next four concern codecs that take groups.
   std::int64_t group = 32;  ///< elements that share a 16-bit scale and, unless symmetric, a 16-bit zero point
   GroupAxis k_axis = GroupAxis::channel;
   GroupAxis v_axis = GroupAxis::token;
-  bool is_symmetric = false;  ///< codes around zero, no zero point stored
+  bool is_symmetric = false;           ///< codes around zero, no zero point stored
+  RopeState k_rope = RopeState::post;  ///< pre: keys are stored before rotation and rotated as they are read
   /// Newest positions left in fp16: keys n mod residual (flushed together), values the last `residual`.
   std::int64_t residual = 0;
+  /// From where a residual counts. kFromPrompt: all positions there are (a prompt) are stored at once, and later ones wait
+  /// until `residual` of them, keys and values together, are there (Hugging Face QuantizedCache). 0: KIVI's rule above.
+  std::int64_t residual_start = 0;
   bool operator==(const Quantize&) const = default;
 };
+inline constexpr std::int64_t kFromPrompt = -1;
 using Stage = std::variant<Evict, Pool, LowRank, Quantize>;
 
 /// What an anchor keeps out of compression: the whole block that holds it, or the token alone.

@@ -139,7 +139,7 @@ TEST(CompressLayer, SharedHeadsChooseTheSameBlocks) {
 // Values: 168 quantized + 32 fp16: 168*128*2/8 + 168*4*4 + 32*128*2 = 5,376 + 2,688 + 8,192 B.
 TEST(CompressLayer, ResidualWindowKeepsKeysByFlushAndValuesBySlide) {
   Quantize stage;
-  stage.bits = 2;
+  stage.k_format = stage.v_format = "int2";
   stage.residual = 32;
   const LayerTensors layer = testing::random_layer(1, 200, 128, 4);
   const HeadPools pools = packed_pools(compress_layer(setting_of(32, {stage}), 200, 1, 128, {}, &layer).heads[0], 1);
@@ -170,7 +170,7 @@ TEST(CompressLayer, UnflushedKeysAreLengthModuloResidual) {
 TEST(CompressLayer, MetadataIsPartOfTheBytes) {
   const auto saving = [](std::int64_t group) {
     Quantize stage;
-    stage.bits = 2;
+    stage.k_format = stage.v_format = "int2";
     stage.group = group;
     const HeadPools pools =
         packed_pools(compress_layer(setting_of(128, {stage}), 128, 1, 128, {}, nullptr).heads[0], 1);

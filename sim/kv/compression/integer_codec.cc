@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kv/compression/codec.h"
+
 namespace kvtide::kv {
 namespace {
 
@@ -17,11 +19,11 @@ Bytes metadata_of_group(bool is_symmetric) {
 }
 
 template <typename Group>
-void encode_and_decode(Group&& group, const Quantize& stage) {
-  const float largest_code = static_cast<float>((1 << (stage.is_symmetric ? stage.bits - 1 : stage.bits)) - 1);
-  const float smallest_code = stage.is_symmetric ? -largest_code : 0.0F;
-  const float zero = stage.is_symmetric ? 0.0F : to_half(group.minCoeff());
-  const float range = stage.is_symmetric ? group.cwiseAbs().maxCoeff() : group.maxCoeff() - zero;
+void encode_and_decode(Group&& group, const IntegerGroups& format) {
+  const float largest_code = static_cast<float>((1 << (format.is_symmetric ? format.bits - 1 : format.bits)) - 1);
+  const float smallest_code = format.is_symmetric ? -largest_code : 0.0F;
+  const float zero = format.is_symmetric ? 0.0F : to_half(group.minCoeff());
+  const float range = format.is_symmetric ? group.cwiseAbs().maxCoeff() : group.maxCoeff() - zero;
   const float scale = to_half(range / largest_code);
   if (scale == 0) {
     group.setConstant(zero);
@@ -31,75 +33,69 @@ void encode_and_decode(Group&& group, const Quantize& stage) {
   group.array() += zero;
 }
 
-/// Entries whose positions all lie below `limit`.
-std::int64_t entries_before(const WorkingBlock& block, std::int64_t limit) {
-  std::int64_t count = 0;
-  std::size_t last = 0;
-  for (const std::int32_t size : block.entry_size) {
-    last += static_cast<std::size_t>(size);
-    if (block.positions[last - 1] >= limit) break;
-    ++count;
-  }
-  return count;
+IntegerGroups groups_of(const CodecUse& use) {
+  return {use.codec->bits, use.stage->group, use.stage->is_symmetric};
+}
+GroupAxis axis_of(const CodecUse& use) {
+  return use.is_key ? use.stage->k_axis : use.stage->v_axis;
 }
 
-void quantize_tensor(const Quantize& stage, const WorkingBlock& block, const HeadTensors* tensors,
-                     std::int64_t head_dim, bool is_key, std::int64_t limit, std::optional<StoredTensor>& tensor) {
-  const std::int64_t num_encoded = entries_before(block, limit);
-  if (num_encoded == 0) return;
-  if (!tensor) {
-    tensor.emplace();
-    tensor->form = {StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(head_dim)};
-    if (tensors != nullptr) tensor->values = entry_rows(block, *tensors, is_key);
-  }
-  const GroupAxis axis = is_key ? stage.k_axis : stage.v_axis;
-  if (tensor->values.size() > 0) quantize_rows(tensor->values, num_encoded, stage, axis);
-  tensor->metadata += group_metadata_bytes(num_encoded, tensor->form.columns, stage, axis);
-  tensor->num_encoded = num_encoded;
-  tensor->form.bits = stage.bits;
-  if (tensor->form.kind == StoredForm::Kind::fp16) tensor->form.kind = StoredForm::Kind::integer;
+Codec integer(std::string_view name, std::int32_t bits) {
+  return {.name = name,
+          .summary = "integers in groups with a 16-bit scale and, unless symmetric, a 16-bit zero point",
+          .paper = "arXiv 2402.02750",
+          .bits = bits,
+          .divisor = bits == 3 ? 8 : 1,
+          .takes_groups = true,
+          .row_bytes = [](const CodecUse& use) { return static_cast<Bytes>(use.columns * use.codec->bits / 8); },
+          .block_metadata =
+              [](const CodecUse& use, std::int64_t num_rows) {
+                return group_metadata_bytes(num_rows, use.columns, groups_of(use), axis_of(use));
+              },
+          .code =
+              [](const CodecUse& use, const CodecRows& rows) {
+                std::int64_t first = 0;
+                for (const std::int64_t num_rows : rows.block_rows) {
+                  quantize_rows(*rows.values, first, num_rows, groups_of(use), axis_of(use));
+                  first += num_rows;
+                }
+              }};
 }
 
 }  // namespace
 
-Bytes group_metadata_bytes(std::int64_t num_rows, std::int64_t columns, const Quantize& stage, GroupAxis axis) {
-  const std::int64_t num_groups = axis == GroupAxis::channel ? ceil_div(num_rows, stage.group) * columns
-                                                             : num_rows * ceil_div(columns, stage.group);
-  return static_cast<Bytes>(num_groups) * metadata_of_group(stage.is_symmetric);
+Bytes group_metadata_bytes(std::int64_t num_rows, std::int64_t columns, const IntegerGroups& format, GroupAxis axis) {
+  const std::int64_t num_groups = axis == GroupAxis::channel ? ceil_div(num_rows, format.group) * columns
+                                                             : num_rows * ceil_div(columns, format.group);
+  return static_cast<Bytes>(num_groups) * metadata_of_group(format.is_symmetric);
 }
 
-double effective_bits(std::int32_t bits, std::int64_t group, bool is_symmetric) {
-  return bits + 8.0 * static_cast<double>(metadata_of_group(is_symmetric)) / static_cast<double>(group);
+double effective_bits(const IntegerGroups& format) {
+  return format.bits +
+         8.0 * static_cast<double>(metadata_of_group(format.is_symmetric)) / static_cast<double>(format.group);
 }
 
-void quantize_rows(RowMatrix& values, std::int64_t num_rows, const Quantize& stage, GroupAxis axis) {
+void quantize_rows(RowMatrix& values, std::int64_t first, std::int64_t num_rows, const IntegerGroups& format,
+                   GroupAxis axis) {
+  const std::int64_t end = first + num_rows;
   if (axis == GroupAxis::channel) {
-    for (std::int64_t row = 0; row < num_rows; row += stage.group) {
-      const std::int64_t rows = std::min(stage.group, num_rows - row);
+    for (std::int64_t row = first; row < end; row += format.group) {
+      const std::int64_t rows = std::min(format.group, end - row);
       for (std::int64_t column = 0; column < values.cols(); ++column) {
-        encode_and_decode(values.col(column).segment(row, rows), stage);
+        encode_and_decode(values.col(column).segment(row, rows), format);
       }
     }
   } else {
-    for (std::int64_t row = 0; row < num_rows; ++row) {
-      for (std::int64_t column = 0; column < values.cols(); column += stage.group) {
-        encode_and_decode(values.row(row).segment(column, std::min(stage.group, values.cols() - column)), stage);
+    for (std::int64_t row = first; row < end; ++row) {
+      for (std::int64_t column = 0; column < values.cols(); column += format.group) {
+        encode_and_decode(values.row(row).segment(column, std::min(format.group, values.cols() - column)), format);
       }
     }
   }
 }
 
-void apply(const Quantize& stage, WorkingLayer& layer) {
-  const std::int64_t n = layer.num_positions;
-  const std::int64_t k_limit = stage.residual == 0 ? n : n - n % stage.residual;
-  const std::int64_t v_limit = std::max<std::int64_t>(0, n - stage.residual);
-  for (WorkingHead& head : layer.heads) {
-    for (WorkingBlock& block : head.blocks) {
-      if (!block.is_free()) continue;
-      quantize_tensor(stage, block, head.tensors, layer.head_dim, true, k_limit, block.k);
-      quantize_tensor(stage, block, head.tensors, layer.head_dim, false, v_limit, block.v);
-    }
-  }
+std::vector<Codec> integer_codecs() {
+  return {integer("int8", 8), integer("int4", 4), integer("int3", 3), integer("int2", 2)};
 }
 
 }  // namespace kvtide::kv

@@ -55,7 +55,8 @@ StoredForm form_of(const std::optional<StoredTensor>& tensor, std::int64_t head_
 }
 
 StoredForm halo_form(std::int64_t head_dim) {
-  return {StoredForm::Kind::integer, 4, static_cast<std::int32_t>(head_dim)};
+  return {StoredForm::Kind::coded, 4, static_cast<std::int32_t>(head_dim), "int4",
+          static_cast<std::int32_t>(head_dim / 2)};
 }
 
 /// Entries of a block by who reads them; an entry is read when one of its members is.
@@ -99,10 +100,8 @@ StoredTensor encode_halo(const WorkingBlock& block, const HeadTensors* tensors, 
   if (tensors == nullptr) return halo;
   halo.values = stored ? (stored->basis.size() > 0 ? RowMatrix(stored->values * stored->basis) : stored->values)
                        : entry_rows(block, *tensors, is_key);
-  Quantize rows;
-  rows.bits = 4;
-  rows.group = head_dim;
-  quantize_rows(halo.values, halo.values.rows(), rows, GroupAxis::token);
+  if (stored) halo.rope = stored->rope;
+  quantize_rows(halo.values, 0, halo.values.rows(), {.bits = 4, .group = head_dim}, GroupAxis::token);
   return halo;
 }
 

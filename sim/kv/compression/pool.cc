@@ -16,6 +16,7 @@ void apply(const Pool& stage, WorkingLayer& layer) {
       }
       block.entry_size = std::move(pooled);
       block.pooled_rope = stage.rope;
+      block.pool_weight = stage.weight;
       block.is_mass_corrected = stage.mass_correct;
     }
   }

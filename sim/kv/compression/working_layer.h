@@ -15,9 +15,10 @@ namespace kvtide::kv {
 struct StoredTensor {
   StoredForm form;
   Bytes metadata = 0;
-  std::int64_t num_encoded = 0;  ///< leading entries in `form`; later ones are still fp16 (residual window)
-  RowMatrix values;              ///< [entry, form.columns]; empty without recorded numbers
-  RowMatrix basis;               ///< [rank, head_dim] of a low-rank form, else empty
+  std::int64_t num_encoded = 0;      ///< leading entries in `form`; later ones are still fp16 (residual window)
+  RowMatrix values;                  ///< [entry, form.columns]; empty without recorded numbers
+  RowMatrix basis;                   ///< [rank, head_dim] of a low-rank form, else empty
+  RopeState rope = RopeState::post;  ///< pre: key rows are turned to their positions as they are read
 };
 
 struct WorkingBlock {
@@ -25,6 +26,7 @@ struct WorkingBlock {
   std::vector<std::int64_t> positions;   ///< surviving original positions, ascending
   std::vector<std::int32_t> entry_size;  ///< positions per entry, consecutive in `positions`
   RopeState pooled_rope = RopeState::post;
+  PoolWeight pool_weight = PoolWeight::uniform;
   bool is_mass_corrected = false;
   std::optional<StoredTensor> k;  ///< absent: fp16 rows as recorded
   std::optional<StoredTensor> v;
@@ -46,7 +48,9 @@ struct WorkingLayer {
 };
 
 /// The block's K (or V) rows as they would be stored now: the mean over each entry's positions.
-[[nodiscard]] RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool is_key);
+/// @param rope  pre: keys before rotation
+[[nodiscard]] RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool is_key,
+                                   RopeState rope = RopeState::post);
 
 /// Rounds every element to the nearest fp16 value.
 void round_to_half(RowMatrix& values);

@@ -1,0 +1,67 @@
+// Hugging Face transformers: cache classes and generate() arguments.
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "experiment/import/imported.h"
+#include "experiment/import/stack_text.h"
+
+namespace kvtide::experiment {
+namespace {
+
+bool recognises(const StackText& text) {
+  return text.mentions("QuantizedCache") || text.mentions("cache_implementation") || text.mentions("SinkCache") ||
+         text.mentions("StaticCache") || text.mentions("OffloadedCache") || text.mentions("DynamicCache") ||
+         text.mentions("SlidingWindowCache") || text.value({"q_group_size", "residual_length"}).has_value();
+}
+
+Imported read(const StackText& text) {
+  Imported imported;
+  imported.model = text.value({"model", "model_id", "pretrained_model_name_or_path"}).value_or("");
+  imported.page_size = 1;
+  imported.context_tokens = text.integer({"max_length", "max_cache_len"});
+  const std::string kind = text.value({"cache_implementation"}).value_or("");
+  const bool is_quantized =
+      kind == "quantized" || text.mentions("QuantizedCache") || text.value({"q_group_size"}).has_value();
+  if (is_quantized) {
+    const std::int64_t bits = text.integer({"nbits"}).value_or(4);
+    if (bits != 8 && bits != 4 && bits != 3 && bits != 2) {
+      throw InputError(fmt::format("import: nbits: expected 2, 3, 4 or 8, got {}", bits));
+    }
+    const std::int64_t group = text.integer({"q_group_size"}).value_or(64);
+    const std::int64_t residual = text.integer({"residual_length"}).value_or(128);
+    const auto axis = [&](std::string_view key) { return text.integer({key}).value_or(0) == 1 ? "channel" : "token"; };
+    imported.compression = fmt::format(
+        "{{block_size: {}, protect: {{sinks: 0, window: 0}}, stages: [{{quantize: {{format: int{}, group: {}, k_axis: "
+        "{}, "
+        "v_axis: {}, residual: {}, residual_from: prompt}}}}]}}",
+        group, bits, group, axis("axis_key"), axis("axis_value"), residual);
+    imported.loses.push_back(
+        fmt::format("QuantizedCache: {}-bit integers in groups of {}; the whole prompt is quantized at once, then the "
+                    "newest tokens wait "
+                    "in 16 bits until {} are there",
+                    bits, group, residual));
+  } else if (text.mentions("SinkCache")) {
+    const std::int64_t window = text.integer({"window_length"}).value_or(256);
+    const std::int64_t sinks = text.integer({"num_sink_tokens"}).value_or(4);
+    if (sinks >= window) {
+      throw InputError(fmt::format("import: window_length {} must exceed num_sink_tokens {}", window, sinks));
+    }
+    imported.compression = streaming_compression(sinks, window - sinks);
+    imported.loses.push_back(fmt::format(
+        "SinkCache: {} sinks and the newest {} positions; everything between is dropped", sinks, window - sinks));
+  } else if (kind == "sliding_window" || text.mentions("SlidingWindowCache")) {
+    imported.keeps.push_back("sliding window cache: what the model's own window never reads is dropped");
+  } else {
+    imported.keeps.push_back("dynamic, static and offloaded caches hold every position in 16 bits");
+  }
+  return imported;
+}
+
+}  // namespace
+
+Stack hugging_face_stack() {
+  return {"huggingface", &recognises, &read};
+}
+
+}  // namespace kvtide::experiment

@@ -1,0 +1,28 @@
+#pragma once
+// A serving stack's command line, configuration or log -> the experiment it means.
+
+#include <string>
+
+#include "experiment/import/imported.h"
+
+namespace kvtide::experiment {
+
+/// What the user knows besides.
+struct ImportHints {
+  std::string stack;  ///< empty: recognised
+  std::string model;  ///< a name or a config.json; empty: the stack's model, mapped to a shipped one
+  std::string gpu = "h100-sxm";
+  std::string trace;
+};
+
+/// @param text  of at most 4 MiB
+/// @throws InputError when no stack is recognised, or a value is one that the stack would refuse
+[[nodiscard]] Imported import_text(const std::string& text, const ImportHints& hints);
+
+/// The experiment file: comments that say what happens to the cache, then YAML that `kvtide run` takes.
+[[nodiscard]] std::string experiment_yaml(const Imported& imported, const ImportHints& hints);
+
+/// The shipped model a repository's name means, else empty. Example: meta-llama/Llama-3.1-8B-Instruct -> llama-3.1-8b.
+[[nodiscard]] std::string shipped_model(const std::string& name);
+
+}  // namespace kvtide::experiment

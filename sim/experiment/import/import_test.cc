@@ -1,0 +1,215 @@
+#include "experiment/import/import.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "experiment/experiment.h"
+#include "experiment/import/stack_text.h"
+
+namespace kvtide::experiment {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr const char* kTrace = "{synthetic: {kind: uniform, tokens: 256}}";
+
+Imported imported(const std::string& text) {
+  return import_text(text, {});
+}
+
+/// What `kvtide run` makes of the imported file.
+Setting setting_of(const std::string& text) {
+  const ImportHints hints;
+  std::string yaml = experiment_yaml(import_text(text, hints), hints);
+  yaml.replace(yaml.find("trace: ''"), 9, std::string("trace: ") + kTrace);
+  return parse_experiment(yaml, "imported.yaml", "", {}).runs.at(0).setting;
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    (void)imported(text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ShellWords, QuotesAndContinuedLines) {
+  EXPECT_THAT(shell_words("a 'b c' \"d e\"f \\\n g\\ h"), ElementsAre("a", "b c", "d ef", "g h"));
+}
+
+TEST(StackText, OneOptionInFourSpellings) {
+  for (const char* text : {"vllm serve M --kv-cache-dtype=fp8", "vllm serve M --kv-cache-dtype fp8",
+                           "LLM(model=\"M\", kv_cache_dtype=\"fp8\")", "{\"kv_cache_dtype\": \"fp8\"}",
+                           "INFO non-default args: {'model': 'M', 'kv_cache_dtype': 'fp8'}"}) {
+    EXPECT_EQ(StackText(text).value({"kv_cache_dtype"}), "fp8") << text;
+  }
+}
+
+TEST(ShippedModel, IgnoresWhatDoesNotChangeTheShape) {
+  EXPECT_EQ(shipped_model("meta-llama/Llama-3.1-8B-Instruct"), "llama-3.1-8b");
+  EXPECT_EQ(shipped_model("Qwen/Qwen2.5-7B-Instruct-AWQ"), "qwen2.5-7b");
+  EXPECT_EQ(shipped_model("nobody/unknown-1b"), "");
+}
+
+TEST(ImportVllm, BlockSizeIsAPageAndLosesNothing) {
+  const Imported result =
+      imported("vllm serve meta-llama/Llama-3.1-8B-Instruct --block-size 32 --enable-prefix-caching");
+  EXPECT_EQ(result.page_size, 32);
+  EXPECT_EQ(result.compression, "none");
+  EXPECT_THAT(result.loses, IsEmpty());
+  EXPECT_THAT(result.keeps, Contains(HasSubstr("block_size 32")));
+  EXPECT_THAT(result.keeps, Contains(HasSubstr("prefix caching")));
+}
+
+TEST(ImportVllm, CacheDtypeIsTheCompression) {
+  const Setting setting = setting_of(
+      "vllm serve meta-llama/Llama-3.1-8B-Instruct --kv-cache-dtype fp8_e5m2 --max-model-len 16384 "
+      "--max-num-seqs 4");
+  EXPECT_EQ(std::get<kv::Quantize>(setting.compression.stages.at(0)).k_format, "fp8_e5m2");
+  EXPECT_EQ(setting.context_tokens, 16384);
+  EXPECT_EQ(setting.batch, 4);
+  EXPECT_EQ(setting.page_size, 16);
+}
+
+TEST(ImportVllm, UnknownDtypeIsRefusedWithTheKnown) {
+  EXPECT_THAT(error_of("vllm serve M --kv-cache-dtype fp7"), HasSubstr("fp8_e4m3"));
+}
+
+// Field case C6 on import: 8 KV heads over 4 ranks are 2 each; 3 ranks divide nothing.
+TEST(ImportVllm, RanksAndHeadsMustDivideOneAnother) {
+  EXPECT_THAT(imported("vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 4").left_out,
+              Contains(HasSubstr("a rank holds 2")));
+  EXPECT_THAT(error_of("vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 3"), HasSubstr("3"));
+}
+
+// Field case C1: 2,198,512 tokens of pool at concurrency 178.68 are 12,304 tokens a request (769 pages of 16), not 16,384.
+TEST(ImportLog, PoolThatHoldsMoreRequestsThanTokensShowsAWindow) {
+  const Imported result = imported(
+      "INFO vllm engine: non-default args: {'model': 'M'}\nINFO GPU KV cache size: 2,198,512 tokens\n"
+      "INFO Maximum concurrency for 16,384 tokens per request: 178.68x\n");
+  EXPECT_THAT(result.loses, Contains(HasSubstr("at most 12304 tokens of KV for a request of 16384")));
+  EXPECT_EQ(result.context_tokens, 16384);
+  // 1,024 pages a request: concurrency 134.19, no window.
+  const Imported plain = imported(
+      "INFO vllm engine: non-default args: {'model': 'M'}\nINFO GPU KV cache size: 2,198,512 tokens\n"
+      "INFO Maximum concurrency for 16,384 tokens per request: 134.19x\n");
+  EXPECT_THAT(plain.loses, IsEmpty());
+}
+
+// Field case C2: 779,760 tokens are 48,735 pages of 16.
+TEST(ImportLog, PoolIsToldInPages) {
+  EXPECT_THAT(imported("vllm INFO GPU KV cache size: 779,760 tokens").keeps, Contains(HasSubstr("48735 pages of 16")));
+}
+
+TEST(ImportLog, AttendedShorterThanTheSequenceIsCompression) {
+  const Imported result =
+      imported("vllm serve M --kv-cache-dtype auto\nreq 1 seq_len=1000 kv_len=1000\nreq 2 seq_len=8000 kv_len=2000\n");
+  EXPECT_THAT(result.loses, Contains(HasSubstr("1 of 2 logged requests")));
+  EXPECT_THAT(result.loses, Contains(HasSubstr("25.0 %")));
+  EXPECT_THAT(result.compression, HasSubstr("keep_ratio: 0.25"));
+}
+
+TEST(ImportLog, TheTokenAtHandMayBeMissing) {
+  const Imported result = imported("vllm: seq_len=1000 kv_len=999\nseq_len=1000 kv_len=1000\n");
+  EXPECT_THAT(result.loses, IsEmpty());
+  EXPECT_THAT(imported("vllm: seq_len=1000 kv_len=998\n").loses, Not(IsEmpty()));
+}
+
+TEST(ImportSglang, PagesOfOneToken) {
+  const Setting setting = setting_of(
+      "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B-Instruct --kv-cache-dtype fp8_e4m3 "
+      "--context-length 8192");
+  EXPECT_EQ(setting.page_size, 1);
+  EXPECT_EQ(std::get<kv::Quantize>(setting.compression.stages.at(0)).v_format, "fp8_e4m3");
+}
+
+// Field case Q7's rule through max_attention_window: sinks and the newest positions, whatever the context.
+TEST(ImportTensorRt, AttentionWindowDropsTheMiddle) {
+  const Setting setting = setting_of(
+      "backend: tensorrt-llm\nmodel: meta-llama/Llama-3.1-8B\nmax_seq_len: 32768\nkv_cache_config:\n  dtype: auto\n"
+      "  tokens_per_block: 64\n  max_attention_window: [4096]\n  sink_token_length: 4\n");
+  EXPECT_EQ(setting.page_size, 64);
+  EXPECT_EQ(setting.compression.sinks, 4);
+  EXPECT_EQ(setting.compression.window, 4092);
+  EXPECT_EQ(setting.compression.block_size, 1);
+  const Imported short_context = imported("trtllm-serve M --max_seq_len 2048 --max_attention_window 4096");
+  EXPECT_EQ(short_context.compression, "none");
+}
+
+TEST(ImportLlamaCpp, KAndVHaveTheirOwnTypes) {
+  const Setting setting = setting_of("llama-server -m llama-3.1-8b.gguf -c 4096 -ctk q8_0 -ctv q5_1");
+  const auto& stage = std::get<kv::Quantize>(setting.compression.stages.at(0));
+  EXPECT_EQ(stage.k_format, "q8_0");
+  EXPECT_EQ(stage.v_format, "q5_1");
+  EXPECT_EQ(setting.context_tokens, 4096);
+  EXPECT_THAT(error_of("llama-server -ctk q3_0"), HasSubstr("iq4_nl"));
+}
+
+TEST(ImportLlamaCpp, StartUpLogTellsTheTypes) {
+  const Imported result = imported(
+      "llama_context: n_ctx = 2048\nllama_kv_cache: size = 104.00 MiB ( 2048 cells, 32 layers), K (q8_0): 68.00 MiB, "
+      "V (q4_0): 36.00 MiB\n");
+  EXPECT_THAT(result.compression, HasSubstr("k_format: q8_0, v_format: q4_0"));
+}
+
+TEST(ImportHuggingFace, QuantizedCacheCountsItsResidualFromThePrompt) {
+  const Setting setting = setting_of("past_key_values = QuantizedCache(backend='hqq', nbits=2, q_group_size=32)");
+  const auto& stage = std::get<kv::Quantize>(setting.compression.stages.at(0));
+  EXPECT_EQ(stage.k_format, "int2");
+  EXPECT_EQ(stage.group, 32);
+  EXPECT_EQ(stage.residual, 128);
+  EXPECT_EQ(stage.residual_start, kv::kFromPrompt);
+}
+
+TEST(ImportLmcache, ChunksLoseNothing) {
+  const Imported result = imported("chunk_size: 256\nlocal_cpu: true\nmax_local_cpu_size: 5\n");
+  EXPECT_THAT(result.loses, IsEmpty());
+  EXPECT_THAT(imported("chunk_size: 256\nremote_url: x\nremote_serde: cachegen\n").loses,
+              Contains(HasSubstr("entropy coded")));
+}
+
+// Field case Q1: removing 50 % twice keeps 25 %; 30 % then 40 % keeps 42 %.
+TEST(ImportKvpress, RatiosRemovedBecomeRatiosKept) {
+  EXPECT_THAT(imported("kvpress: KnormPress(compression_ratio=0.3)").loses, Contains(HasSubstr("keep_ratio 0.7")));
+  EXPECT_THAT(imported("from kvpress import *\nComposedPress([KnormPress(compression_ratio=0.5), "
+                       "SnapKVPress(compression_ratio=0.5)])")
+                  .compression,
+              HasSubstr("keep_ratio: 0.25"));
+  EXPECT_THAT(imported("from kvpress import *\nComposedPress([KnormPress(compression_ratio=0.3), "
+                       "SnapKVPress(compression_ratio=0.4)])")
+                  .compression,
+              HasSubstr("keep_ratio: 0.42"));
+  EXPECT_THAT(error_of("kvpress: KnormPress(compression_ratio=1.0)"), HasSubstr("[0, 1)"));
+}
+
+// Field case Q2: kvpress keeps int(n (1 - 0.9)) = 0 of 10; here 10 % of 10 is 1.
+TEST(ImportKvpress, NinetyPercentRemovedKeepsOneOfTen) {
+  const Setting setting = setting_of("kvpress model='llama-3.1-8b' KnormPress(compression_ratio=0.9)");
+  const auto* evict = std::get_if<kv::Evict>(&setting.compression.stages.at(0));
+  ASSERT_NE(evict, nullptr);
+  EXPECT_EQ(evict->keep, 100000);
+}
+
+TEST(Import, NothingRecognisedListsTheStacks) {
+  EXPECT_THAT(error_of("make -j8 all"), HasSubstr("llama.cpp"));
+}
+
+TEST(Import, HostileTextEndsInAMessageOrAResult) {
+  for (const std::string& text :
+       {std::string("vllm '"), std::string("vllm {'a': '"), std::string("vllm \\"), std::string("vllm --block-size"),
+        std::string("{{{{ vllm"), "vllm " + std::string(100000, '['), std::string("vllm a=\"")}) {
+    try {
+      (void)imported(text);
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_THAT(error_of("vllm --block-size 99999999999999999999"), HasSubstr("block_size"));
+}
+
+}  // namespace
+}  // namespace kvtide::experiment

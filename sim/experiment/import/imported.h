@@ -1,0 +1,50 @@
+#pragma once
+// What a serving stack's own words mean here: the keys of an experiment, and in plain sentences what happens to its KV cache.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kvtide::experiment {
+
+class StackText;
+
+struct Imported {
+  std::string stack;  ///< "vLLM"
+  std::string model;  ///< as the stack names it; empty: not said
+  std::optional<std::int64_t> context_tokens;
+  std::optional<std::int64_t> batch;
+  std::int64_t page_size = 16;
+  std::int64_t tensor_parallel = 1;
+  std::string compression = "none";   ///< the value of `compression:`, one line of YAML
+  std::vector<std::string> loses;     ///< what the stack does that loses information
+  std::vector<std::string> keeps;     ///< what looks like compression and loses nothing
+  std::vector<std::string> left_out;  ///< what was read and has no counterpart here
+};
+
+/// A stack that can be read.
+struct Stack {
+  const char* name;
+  bool (*recognises)(const StackText& text);
+  /// @throws InputError  a value that the stack itself would refuse, with what is allowed
+  Imported (*read)(const StackText& text);
+};
+
+// One per file.
+[[nodiscard]] Stack vllm_stack();
+[[nodiscard]] Stack sglang_stack();
+[[nodiscard]] Stack tensorrt_llm_stack();
+[[nodiscard]] Stack lmcache_stack();
+[[nodiscard]] Stack llama_cpp_stack();
+[[nodiscard]] Stack kvpress_stack();
+[[nodiscard]] Stack hugging_face_stack();
+
+/// Adds to `imported` what a start-up or request log shows whatever the configuration claims: pool sizes, cache types, and
+/// requests whose attended KV is shorter than their sequence.
+void read_log(const StackText& text, Imported& imported);
+
+/// Only the first `sinks` and the newest `window` positions are attended: what is left of any longer context.
+[[nodiscard]] std::string streaming_compression(std::int64_t sinks, std::int64_t window);
+
+}  // namespace kvtide::experiment

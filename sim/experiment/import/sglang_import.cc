@@ -1,0 +1,59 @@
+// SGLang: python -m sglang.launch_server, ServerArgs(...) in its log.
+
+#include <fmt/format.h>
+
+#include "experiment/import/kv_dtype.h"
+#include "experiment/import/stack_text.h"
+
+namespace kvtide::experiment {
+namespace {
+
+const std::vector<KvDtype>& dtypes() {
+  static const std::vector<KvDtype> table{
+      {"auto", "", "the model's own 16 bits"},
+      {"bf16", "", "16 bits"},
+      {"bfloat16", "", "16 bits"},
+      {"fp8_e5m2", "fp8-e5m2", "every key and value is rounded to E5M2, 8 bits: lossy, half of the bytes"},
+      {"fp8_e4m3", "fp8", "every key and value is rounded to E4M3, 8 bits: lossy, half of the bytes"},
+      {"fp4_e2m1", "nvfp4", "4-bit floats in blocks of 16 channels (imported with E4M3 block scales): lossy"},
+      {"mxfp8", "mxfp8", "E4M3 in blocks of 32 channels: lossy"}};
+  return table;
+}
+
+bool recognises(const StackText& text) {
+  return text.mentions("sglang") || text.value({"mem_fraction_static"}).has_value();
+}
+
+Imported read(const StackText& text) {
+  Imported imported;
+  imported.model = text.value({"model_path", "model"}).value_or("");
+  imported.page_size = text.integer({"page_size"}).value_or(1);
+  imported.keeps.push_back(
+      fmt::format("page_size {}: tokens allocated together; nothing in a page is compressed", imported.page_size));
+  set_kv_dtype("kv_cache_dtype", text.value({"kv_cache_dtype"}).value_or("auto"), dtypes(), imported);
+  imported.context_tokens = text.integer({"context_length"});
+  imported.batch = text.integer({"max_running_requests"});
+  imported.tensor_parallel = text.integer({"tp", "tp_size", "tensor_parallel_size"}).value_or(1);
+  if (!text.is_true({"disable_radix_cache"})) {
+    imported.keeps.push_back("radix cache: equal prefixes share tokens; what is reused is exact");
+  }
+  if (text.is_true({"enable_hierarchical_cache"})) {
+    imported.keeps.push_back("hierarchical cache: pages are copied to host memory and back unchanged");
+  }
+  if (text.is_true({"enable_double_sparsity"})) {
+    imported.loses.push_back(
+        "double sparsity: a decode step reads only the positions that score high; not carried over");
+  }
+  if (const auto share = text.value({"mem_fraction_static"})) {
+    imported.left_out.push_back(fmt::format("mem_fraction_static {}: decides how many tokens fit", *share));
+  }
+  return imported;
+}
+
+}  // namespace
+
+Stack sglang_stack() {
+  return {"sglang", &recognises, &read};
+}
+
+}  // namespace kvtide::experiment

@@ -1,0 +1,230 @@
+#include "experiment/import/stack_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+
+#include "base/error.h"
+#include "config/yaml_value.h"
+
+namespace kvtide::experiment {
+namespace {
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+bool is_key_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+/// "--kv-cache-dtype" -> "kv_cache_dtype"
+std::string normalised(std::string_view key) {
+  while (!key.empty() && key.front() == '-') key.remove_prefix(1);
+  std::string result = lower_case(key);
+  std::ranges::replace(result, '-', '_');
+  return result;
+}
+
+bool is_option(const std::string& word) {
+  // "-1" is a value, "-c" an option.
+  return word.size() >= 2 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) == 0;
+}
+
+}  // namespace
+
+std::vector<std::string> shell_words(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool has_word = false;
+  char quote = 0;
+  for (std::size_t index = 0; index < text.size(); ++index) {
+    const char c = text[index];
+    if (quote != 0) {
+      if (c == quote) {
+        quote = 0;
+      } else {
+        word += c;
+      }
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      has_word = true;
+    } else if (c == '\\' && index + 1 < text.size()) {
+      ++index;
+      if (text[index] != '\n' && text[index] != '\r') {
+        word += text[index];
+        has_word = true;
+      }
+    } else if (is_blank(c)) {
+      if (has_word) words.push_back(std::move(word));
+      word.clear();
+      has_word = false;
+    } else {
+      word += c;
+      has_word = true;
+    }
+  }
+  if (has_word) words.push_back(std::move(word));
+  return words;
+}
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;
+  std::int64_t value = 0;
+  bool has_digit = false;
+  for (std::size_t index = 0; index < text.size(); ++index) {
+    const char c = text[index];
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
+      value = value * 10 + (c - '0');
+      has_digit = true;
+      if (value > kMost) return std::nullopt;
+    } else if (has_digit && index + 1 == text.size() && (c == 'k' || c == 'K')) {
+      value *= 1024;
+    } else if (c != ',' || !has_digit) {
+      return std::nullopt;
+    }
+  }
+  return has_digit ? std::optional(value) : std::nullopt;
+}
+
+StackText::StackText(std::string text) : text_(std::move(text)), lower_(lower_case(text_)) {
+  read_document();
+  const bool is_document = !values_.empty();
+  read_assignments();
+  if (!is_document) read_command_line();
+}
+
+void StackText::add(std::string_view key, std::string value) {
+  values_.emplace_back(normalised(key), std::move(value));
+}
+
+void StackText::read_document() {
+  const std::size_t first = text_.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) return;
+  try {
+    const config::Document document = config::Document::parse(text_, "imported");
+    std::function<void(const config::Value&, const std::string&, int)> visit =
+        [&](const config::Value& value, const std::string& above, int depth) {
+          if (!value.is_map() || depth > 8) return;
+          for (const std::string& key : value.keys()) {
+            if (key.find(' ') != std::string::npos) throw InputError("a sentence with a colon, no document");
+            const config::Value child = value.at(key);
+            if (child.is_map()) {
+              visit(child, key, depth + 1);
+            } else {
+              add(key, child.text());
+              if (!above.empty()) add(above + "_" + key, child.text());
+            }
+          }
+        };
+    visit(document.root(), "", 0);
+  } catch (const Error&) {
+    values_.clear();  // no YAML: a command line or a log
+  }
+}
+
+/// key=value, key="value", 'key': 'value' anywhere in the text: Python calls and printed arguments.
+void StackText::read_assignments() {
+  std::size_t index = 0;
+  while (index < text_.size()) {
+    if (!is_key_character(text_[index]) || (index > 0 && is_key_character(text_[index - 1]))) {
+      ++index;
+      continue;
+    }
+    std::size_t end = index;
+    while (end < text_.size() && is_key_character(text_[end])) ++end;
+    const std::string key = text_.substr(index, end - index);
+    const bool is_quoted = index > 0 && (text_[index - 1] == '\'' || text_[index - 1] == '"') && end < text_.size() &&
+                           text_[end] == text_[index - 1];
+    std::size_t at = is_quoted ? end + 1 : end;
+    index = end;
+    const bool is_option_word = key.starts_with("-");
+    if (at < text_.size() && text_.compare(at, 3, " = ") == 0) ++at;
+    if (at >= text_.size() || is_option_word || !(text_[at] == '=' || (is_quoted && text_[at] == ':'))) continue;
+    ++at;
+    while (at < text_.size() && text_[at] == ' ' && (is_quoted || text_[at - 2] == ' ')) ++at;
+    if (at >= text_.size()) break;
+    std::string value;
+    if (text_[at] == '\'' || text_[at] == '"') {
+      const char quote = text_[at];
+      const std::size_t close = text_.find(quote, at + 1);
+      if (close == std::string::npos) break;
+      value = text_.substr(at + 1, close - at - 1);
+      index = close + 1;
+    } else {
+      std::size_t close = at;
+      while (close < text_.size() && !is_blank(text_[close]) && text_[close] != ',' && text_[close] != ')' &&
+             text_[close] != '(' && text_[close] != '}' && text_[close] != ']') {
+        ++close;
+      }
+      value = text_.substr(at, close - at);
+      index = std::max(close, index);
+    }
+    if (!value.empty()) add(key, value);
+  }
+}
+
+void StackText::read_command_line() {
+  const std::vector<std::string> words = shell_words(text_);
+  for (std::size_t index = 0; index < words.size(); ++index) {
+    const std::string& word = words[index];
+    if (!is_option(word)) {
+      words_.push_back(word);
+      continue;
+    }
+    if (const std::size_t equals = word.find('='); equals != std::string::npos) {
+      add(word.substr(0, equals), word.substr(equals + 1));
+    } else if (index + 1 < words.size() && !is_option(words[index + 1])) {
+      add(word, words[index + 1]);
+      ++index;
+    } else {
+      add(word, "true");
+    }
+  }
+}
+
+std::optional<std::string> StackText::value(std::initializer_list<std::string_view> keys) const {
+  for (const std::string_view key : keys) {
+    for (auto entry = values_.rbegin(); entry != values_.rend(); ++entry) {
+      if (entry->first == key) return entry->second;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> StackText::all(std::string_view key) const {
+  std::vector<std::string> found;
+  for (const auto& [name, value] : values_) {
+    if (name == key) found.push_back(value);
+  }
+  return found;
+}
+
+std::optional<std::int64_t> StackText::integer(std::initializer_list<std::string_view> keys) const {
+  for (const std::string_view key : keys) {
+    const std::optional<std::string> text = value({key});
+    if (!text || *text == "None" || *text == "null" || *text == "auto") continue;
+    const std::optional<std::int64_t> number = whole_number(*text);
+    if (!number) throw InputError(fmt::format("import: {}: expected a whole number, got \"{}\"", key, *text));
+    return number;
+  }
+  return std::nullopt;
+}
+
+bool StackText::is_true(std::initializer_list<std::string_view> keys) const {
+  const std::optional<std::string> text = value(keys);
+  return text && (*text == "true" || *text == "True" || *text == "1");
+}
+
+bool StackText::mentions(std::string_view phrase) const {
+  return lower_.find(lower_case(phrase)) != std::string::npos;
+}
+
+}  // namespace kvtide::experiment

@@ -1,0 +1,56 @@
+#pragma once
+// What a serving stack was told, as keys and values, however it was written: a command line, a Python call, a YAML or JSON
+// file, or the arguments that an engine prints as it starts.
+//
+// Example: `vllm serve M --kv-cache-dtype=fp8`, `LLM(model="M", kv_cache_dtype="fp8")`, `{"kv_cache_dtype": "fp8"}` and
+// `... args: {'model': 'M', 'kv_cache_dtype': 'fp8'}` all give kv_cache_dtype -> fp8.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kvtide::experiment {
+
+class StackText {
+ public:
+  /// Never throws: what cannot be read as keys and values is only text.
+  explicit StackText(std::string text);
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+  /// Words of a command line that are no option and no value of one, in order.
+  [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
+  /// Keys in lower case with underscores, in the order of the text. A key inside a mapping stands alone and after the
+  /// mapping's: kv_cache_config: {dtype: fp8} gives dtype and kv_cache_config_dtype.
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& values() const { return values_; }
+
+  /// The last value of the first of `keys` that is there. A flag's value is "true".
+  [[nodiscard]] std::optional<std::string> value(std::initializer_list<std::string_view> keys) const;
+  /// Every value of a key.
+  [[nodiscard]] std::vector<std::string> all(std::string_view key) const;
+  /// A whole number, commas between digits and a suffix k (1,024) allowed. @throws InputError naming the key when it is none
+  [[nodiscard]] std::optional<std::int64_t> integer(std::initializer_list<std::string_view> keys) const;
+  [[nodiscard]] bool is_true(std::initializer_list<std::string_view> keys) const;
+  /// Case does not matter.
+  [[nodiscard]] bool mentions(std::string_view phrase) const;
+
+ private:
+  void read_assignments();
+  void read_command_line();
+  void read_document();
+  void add(std::string_view key, std::string value);
+
+  std::string text_;
+  std::string lower_;
+  std::vector<std::string> words_;
+  std::vector<std::pair<std::string, std::string>> values_;
+};
+
+/// Splits as a POSIX shell does: blanks, quotes, backslash before a newline.
+[[nodiscard]] std::vector<std::string> shell_words(const std::string& text);
+
+/// Decimal digits with commas between, an optional k, K or m; none for anything else.
+[[nodiscard]] std::optional<std::int64_t> whole_number(std::string_view text);
+
+}  // namespace kvtide::experiment

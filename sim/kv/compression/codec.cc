@@ -1,0 +1,74 @@
+#include "kv/compression/codec.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <bit>
+
+#include "base/data_directory.h"
+#include "base/error.h"
+
+namespace kvtide::kv {
+namespace {
+
+std::vector<Codec> all_codecs() {
+  std::vector<Codec> table;
+  table.push_back({.name = "fp16",
+                   .summary = "16-bit floating point: nothing is lost",
+                   .paper = "",
+                   .read_cost = 0,
+                   .write_operations = 0,
+                   .row_bytes = [](const CodecUse& use) { return static_cast<Bytes>(use.columns) * 2; },
+                   .code = [](const CodecUse&, const CodecRows&) {}});
+  for (const auto& family : {integer_codecs(), fp8_codecs(), per_token_codecs(), ggml_codecs(), block_float_codecs(),
+                             turboquant_codecs(), polarquant_codecs(), qjl_codecs(), kvquant_codecs(), gear_codecs(),
+                             zipcache_codecs(), skvq_codecs(), coupled_codecs()}) {
+    table.insert(table.end(), family.begin(), family.end());
+  }
+  return table;
+}
+
+}  // namespace
+
+const std::vector<Codec>& codecs() {
+  static const std::vector<Codec> table = all_codecs();
+  return table;
+}
+
+const Codec& find_codec(std::string_view name) {
+  std::vector<std::string> known;
+  for (const Codec& codec : codecs()) {
+    if (codec.name == name) return codec;
+    known.emplace_back(codec.name);
+  }
+  const std::string nearest = nearest_name(std::string(name), known);
+  throw InputError(fmt::format("unknown codec \"{}\"{} (known: {})", name,
+                               nearest.empty() ? "" : ", did you mean " + nearest + "?", fmt::join(known, ", ")));
+}
+
+std::string unfit_reason(const CodecUse& use) {
+  const Codec& codec = *use.codec;
+  if (codec.needs_power_of_two && !std::has_single_bit(static_cast<std::uint64_t>(use.columns))) {
+    return fmt::format("{} rotates rows of a power of two channels, a head stores {}", codec.name, use.columns);
+  }
+  if (use.columns % codec.divisor != 0) {
+    return fmt::format("{} stores blocks of {} channels, which do not divide the {} stored channels of a head",
+                       codec.name, codec.divisor, use.columns);
+  }
+  return {};
+}
+
+double stored_bits(const CodecUse& use, std::int64_t block_size, std::int64_t num_positions) {
+  const Codec& codec = *use.codec;
+  const auto columns = static_cast<double>(use.columns);
+  double bytes = static_cast<double>(codec.row_bytes(use));
+  if (codec.block_metadata != nullptr) {
+    bytes += static_cast<double>(codec.block_metadata(use, block_size)) / static_cast<double>(block_size);
+  }
+  if (codec.head_metadata != nullptr) {
+    bytes += static_cast<double>(codec.head_metadata(use)) / static_cast<double>(num_positions);
+  }
+  return bytes * 8 / columns;
+}
+
+}  // namespace kvtide::kv

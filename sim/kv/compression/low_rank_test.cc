@@ -1,0 +1,102 @@
+#include "kv/compression/low_rank.h"
+
+#include <gtest/gtest.h>
+
+#include "kv/cache_layout.h"
+#include "kv/testing/random_layer.h"
+
+namespace kvtide::kv {
+namespace {
+
+Compression low_rank(const LowRank& stage, std::int64_t block_size = 16) {
+  Compression setting;
+  setting.block_size = block_size;
+  setting.sinks = 0;
+  setting.window = 0;
+  setting.stages = {stage};
+  return setting;
+}
+
+/// Rows whose K and V span `rank` directions over all heads together.
+LayerTensors layer_of_rank(std::int64_t num_heads, std::int64_t num_positions, std::int64_t head_dim,
+                           std::int64_t rank) {
+  LayerTensors layer = testing::random_layer(num_heads, num_positions, head_dim, 4, 0);
+  const LayerTensors factors = testing::random_layer(2, std::max(num_positions, num_heads * head_dim), rank, 9, 0);
+  const RowMatrix joint = factors[0].v.topRows(num_positions) * factors[1].v.topRows(num_heads * head_dim).transpose();
+  for (std::int64_t head = 0; head < num_heads; ++head) {
+    HeadTensors& of_head = layer[static_cast<std::size_t>(head)];
+    of_head.k_pre = of_head.k_post = of_head.v = joint.middleCols(head * head_dim, head_dim);
+  }
+  return layer;
+}
+
+// A basis stored once a sequence: 64 positions, 8 channels, rank 2: 64 * 2 coefficients and 2 * 8 of a basis, 2 B each, K and
+// V: 576 B. A basis in each of 4 blocks: 64 * 2 + 4 * 2 * 8: 768 B. One that belongs to the model: 512 B.
+TEST(LowRank, ScopeDecidesHowOftenTheBasisIsStored) {
+  const auto bytes = [](BasisScope scope) {
+    const LayerCache cache = compress_layer(low_rank({.rank = 2, .scope = scope}), 64, 1, 8, {}, nullptr);
+    return layer_bytes(layer_pools(cache, 16, CacheLayout::per_head)).total;
+  };
+  EXPECT_EQ(bytes(BasisScope::sequence), 576u);
+  EXPECT_EQ(bytes(BasisScope::block), 768u);
+  EXPECT_EQ(bytes(BasisScope::model), 512u);
+}
+
+TEST(LowRank, RowsOfTheRankComeBack) {
+  const LayerTensors layer = layer_of_rank(1, 64, 8, 2);
+  const LayerCache cache = compress_layer(low_rank({.rank = 2, .scope = BasisScope::sequence}), 64, 1, 8, {}, &layer);
+  EXPECT_TRUE(cache.heads.front().entries->k.isApprox(layer.front().k_post, 2e-3F));  // fp16 factors
+  const LayerCache lower = compress_layer(low_rank({.rank = 1, .scope = BasisScope::sequence}), 64, 1, 8, {}, &layer);
+  EXPECT_FALSE(lower.heads.front().entries->k.isApprox(layer.front().k_post, 2e-2F));
+}
+
+// Two heads whose rows together have rank 2: one coefficient a head is enough when they share them, too few alone.
+TEST(LowRank, HeadsTogetherNeedFewerCoefficients) {
+  const LayerTensors layer = layer_of_rank(2, 64, 8, 2);
+  LowRank stage{.rank = 1, .scope = BasisScope::sequence, .heads = 2};
+  const LayerCache together = compress_layer(low_rank(stage), 64, 2, 8, {}, &layer);
+  EXPECT_TRUE(together.heads[0].entries->k.isApprox(layer[0].k_post, 2e-3F));
+  EXPECT_TRUE(together.heads[1].entries->v.isApprox(layer[1].v, 2e-3F));
+  stage.heads = 1;
+  const LayerCache alone = compress_layer(low_rank(stage), 64, 2, 8, {}, &layer);
+  EXPECT_FALSE(alone.heads[0].entries->k.isApprox(layer[0].k_post, 2e-2F));
+}
+
+// Keys before RoPE of rank 2 are exact when stored before it; rotated they have a higher rank.
+TEST(LowRank, KeysBeforeRopeKeepTheirRank) {
+  LayerTensors layer = layer_of_rank(1, 64, 8, 2);
+  HeadTensors& head = layer.front();
+  head.rope = Rope{10000};
+  for (std::int64_t position = 0; position < 64; ++position) {
+    head.rope.rotate({head.k_post.row(position).data(), 8}, static_cast<double>(position));
+  }
+  LowRank stage{.rank = 2, .scope = BasisScope::sequence, .k_rope = RopeState::pre};
+  const LayerCache before = compress_layer(low_rank(stage), 64, 1, 8, {}, &layer);
+  EXPECT_TRUE(before.heads.front().entries->k.isApprox(head.k_post, 2e-3F));
+  stage.k_rope = RopeState::post;
+  const LayerCache after = compress_layer(low_rank(stage), 64, 1, 8, {}, &layer);
+  EXPECT_FALSE(after.heads.front().entries->k.isApprox(head.k_post, 2e-2F));
+}
+
+// Shares: 8 channels, K 0.25 -> 2, V a whole -> left in fp16.
+TEST(LowRank, SharesAreOfTheHeadsChannels) {
+  const LowRank stage{.k_share = 250'000, .v_share = 1'000'000, .scope = BasisScope::model};
+  EXPECT_EQ(stage.columns(true, 8), 2);
+  EXPECT_EQ(stage.columns(false, 8), 8);
+  const LayerCache cache = compress_layer(low_rank(stage), 64, 1, 8, {}, nullptr);
+  const HeadPools pools = packed_pools(cache.heads.front(), 16);
+  EXPECT_EQ(pools.k.front().payload_bytes, 64u * 2 * 2);
+  EXPECT_EQ(pools.v.front().payload_bytes, 64u * 8 * 2);
+}
+
+TEST(LowRank, HeadsTogetherNeedOnePositionSet) {
+  Compression setting = low_rank({.rank = 2, .scope = BasisScope::sequence, .heads = 2});
+  setting.stages.insert(setting.stages.begin(), Stage(Evict{}));
+  EXPECT_FALSE(contradictions(setting, 8).empty());
+  std::get<Evict>(setting.stages.front()).heads = HeadScope::shared;
+  EXPECT_TRUE(contradictions(setting, 8).empty());
+  EXPECT_FALSE(contradictions(low_rank({.rank = 2, .heads = 2}), 8).empty());  // scope block
+}
+
+}  // namespace
+}  // namespace kvtide::kv

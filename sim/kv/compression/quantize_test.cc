@@ -1,0 +1,66 @@
+// Residual windows: which positions wait in fp16, and when they are flushed. Field case Q4.
+
+#include "kv/compression/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include "kv/cache_timeline.h"
+
+namespace kvtide::kv {
+namespace {
+
+Compression with_residual(std::int64_t block_size, std::int64_t residual, std::int64_t residual_start) {
+  Quantize stage;
+  stage.group = block_size;
+  stage.v_axis = GroupAxis::channel;
+  stage.residual = residual;
+  stage.residual_start = residual_start;
+  Compression setting;
+  setting.block_size = block_size;
+  setting.sinks = 0;
+  setting.window = 0;
+  setting.stages = {stage};
+  return setting;
+}
+
+std::int64_t num_fp16(const std::vector<PagePool>& pools) {
+  std::int64_t count = 0;
+  for (const PagePool& pool : pools) count += pool.form.kind == StoredForm::Kind::fp16 ? pool.num_entries : 0;
+  return count;
+}
+
+// 200 positions, residual 128. KIVI: 200 mod 128 = 72 keys and the last 128 values in fp16. A prompt stored at once: none.
+TEST(Quantize, ResidualFromThePromptStoresTheWholePrompt) {
+  const auto pools = [](std::int64_t start) {
+    return packed_pools(compress_layer(with_residual(8, 128, start), 200, 1, 8, {}, nullptr).heads.front(), 8);
+  };
+  EXPECT_EQ(num_fp16(pools(0).k), 72);
+  EXPECT_EQ(num_fp16(pools(0).v), 128);
+  EXPECT_EQ(num_fp16(pools(kFromPrompt).k), 0);
+  EXPECT_EQ(num_fp16(pools(kFromPrompt).v), 0);
+  // 40 tokens after a prompt of 160 wait, keys and values alike.
+  EXPECT_EQ(num_fp16(pools(160).k), 40);
+  EXPECT_EQ(num_fp16(pools(160).v), 40);
+}
+
+std::vector<std::int64_t> flush_steps(std::int64_t prompt, std::int64_t residual, std::int64_t start) {
+  Model model;
+  model.num_layers = 1;
+  model.num_query_heads = model.num_kv_heads = 1;
+  model.head_dim = 8;
+  CacheTimeline timeline({model, with_residual(4, residual, start), 4, CacheLayout::per_head, 1}, {}, prompt);
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = 1; step <= 4 * residual; ++step) {
+    if (timeline.append().flushed_positions > 0) steps.push_back(step);
+  }
+  return steps;
+}
+
+// Q4's other policy: the prompt is stored at once, flushes at decode steps 32, 64, ... whatever its length.
+TEST(Quantize, ResidualFromThePromptFlushesOnItsOwnGrid) {
+  EXPECT_EQ(flush_steps(100, 32, kFromPrompt), (std::vector<std::int64_t>{32, 64, 96, 128}));
+  EXPECT_EQ(flush_steps(101, 32, kFromPrompt), (std::vector<std::int64_t>{32, 64, 96, 128}));
+}
+
+}  // namespace
+}  // namespace kvtide::kv

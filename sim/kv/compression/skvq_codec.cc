@@ -1,0 +1,95 @@
+// SKVQ (arXiv 2405.06219): channels of like range are put side by side, groups of 128 of them share a scale and a zero point
+// in E4M3, and the range is clipped to the share that makes the least error (one share a head, found on the rows that are
+// stored). Keys are stored before RoPE at 2 bits, values at 2 bits or at three levels.
+// Three levels need log2 3 = 1.585 bits: five lie in a byte, 1.6 bits an element.
+// Example, head_dim 128: keys 32 + 2 B a row (2.125 bits), values at three levels 26 + 2 B (1.75 bits).
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "kv/compression/codec.h"
+#include "kv/compression/small_float.h"
+
+namespace kvtide::kv {
+namespace {
+
+constexpr std::int64_t kGroup = 128;
+constexpr std::int64_t kScaleBytes = 2;  // scale and zero point, E4M3 each
+constexpr std::array<float, 6> kClips{1.0F, 0.95F, 0.9F, 0.85F, 0.8F, 0.7F};
+
+std::int64_t num_levels(const Codec& codec) {
+  return codec.name == "skvq1.5" ? 3 : 4;
+}
+
+void code_group(Eigen::Ref<Eigen::Array<float, 1, Eigen::Dynamic>> group, float clip, float top) {
+  const float zero = kE4M3.round(group.minCoeff() * clip);
+  const float scale = kE4M3.round((group.maxCoeff() * clip - zero) / top);
+  if (scale <= 0) {
+    group.setConstant(zero);
+    return;
+  }
+  group = ((group - zero) / scale).round().max(0.0F).min(top) * scale + zero;
+}
+
+RowMatrix coded(const RowMatrix& values, float clip, float top) {
+  RowMatrix result = values;
+  for (std::int64_t row = 0; row < values.rows(); ++row) {
+    for (std::int64_t column = 0; column < values.cols(); column += kGroup) {
+      code_group(result.row(row).segment(column, std::min(kGroup, values.cols() - column)).array(), clip, top);
+    }
+  }
+  return result;
+}
+
+void code(const CodecUse& use, const CodecRows& rows) {
+  RowMatrix& values = *rows.values;
+  const auto top = static_cast<float>(num_levels(*use.codec) - 1);
+  const Eigen::RowVectorXf range = values.colwise().maxCoeff() - values.colwise().minCoeff();
+  std::vector<std::int64_t> order(static_cast<std::size_t>(values.cols()));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::ranges::stable_sort(order, [&](std::int64_t left, std::int64_t right) { return range[left] < range[right]; });
+  RowMatrix reordered(values.rows(), values.cols());
+  for (std::int64_t column = 0; column < values.cols(); ++column) {
+    reordered.col(column) = values.col(order[static_cast<std::size_t>(column)]);
+  }
+  RowMatrix best;
+  double best_error = INFINITY;
+  for (const float clip : kClips) {
+    RowMatrix candidate = coded(reordered, clip, top);
+    const double error = (candidate - reordered).cast<double>().squaredNorm();
+    if (error < best_error) {
+      best_error = error;
+      best = std::move(candidate);
+    }
+  }
+  for (std::int64_t column = 0; column < values.cols(); ++column) {
+    values.col(order[static_cast<std::size_t>(column)]) = best.col(column);
+  }
+}
+
+Bytes row_bytes(const CodecUse& use) {
+  const std::int64_t payload = num_levels(*use.codec) == 3 ? ceil_div(use.columns, 5) : ceil_div(use.columns, 4);
+  return static_cast<Bytes>(payload + ceil_div(use.columns, kGroup) * kScaleBytes);
+}
+
+Codec skvq(std::string_view name, std::string_view summary) {
+  return {.name = name,
+          .summary = summary,
+          .paper = "arXiv 2405.06219",
+          .bits = 2,
+          .write_operations = 8,
+          .k_rope = RopeState::pre,
+          .row_bytes = &row_bytes,
+          .code = &code};
+}
+
+}  // namespace
+
+std::vector<Codec> skvq_codecs() {
+  return {skvq("skvq2", "reordered channels, clipped 2-bit groups of 128, E4M3 scale and zero point"),
+          skvq("skvq1.5", "reordered channels, clipped three-level groups of 128, E4M3 scale and zero point")};
+}
+
+}  // namespace kvtide::kv
