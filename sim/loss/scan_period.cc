@@ -301,6 +301,24 @@ bool halves_agree(const ScanSeries& series, const std::vector<double>& values, d
   return n >= static_cast<double>(kEnoughBins) && spread > 1e-12 && (ab - a * b / n) >= kSameShape * std::sqrt(spread);
 }
 
+/// Periods closer than the sampling tells apart score alike: of those, a power of two, else the middle one.
+std::size_t centre_of_plateau(const std::vector<Candidate>& candidates, const std::vector<double>& strength,
+                              std::size_t place, double step, double extent) {
+  const double period = candidates[place].period;
+  const double reach = std::max(0.75 * step, step / std::max(1.0, extent / period - 1));
+  double best = strength[place];
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    if (std::abs(candidates[c].period - period) <= reach) best = std::max(best, strength[c]);
+  }
+  std::vector<std::size_t> alike;
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    if (std::abs(candidates[c].period - period) > reach) continue;
+    if (strength[c] >= 0.8 * best && is_power_of_two(candidates[c].period)) return c;
+    if (strength[c] >= 0.95 * best) alike.push_back(c);
+  }
+  return alike.empty() ? place : alike[alike.size() / 2];
+}
+
 /// A comb folds sharply on an integer part of its period too (dips 8 wide every 48 on 16), but its points one such part apart do not
 /// agree. @return `period` or the smallest multiple of it, where points `period` apart agree less than half as well as those a multiple
 /// apart
@@ -415,12 +433,7 @@ ScanPeriod search_scan_period(const ScanSeries& whole, std::uint64_t seed, doubl
   result.p = static_cast<double>(as_small) / static_cast<double>(rows);
   result.surrogates = kSurrogates;
 
-  // Periods closer than the sampling tells apart score alike: of those, a power of two.
-  for (std::size_t c = 0; c < candidates.size(); ++c) {
-    const double cycles = series.extent() / candidates[place].period;
-    const bool near = std::abs(candidates[c].period - candidates[place].period) <= step / std::max(1.0, cycles - 1);
-    if (near && is_power_of_two(candidates[c].period) && strength[c] >= 0.8 * best_strength) place = c;
-  }
+  place = centre_of_plateau(candidates, strength, place, step, series.extent());
   double period = candidates[place].period;
   if (known_period <= 0) period = fundamental(series, scales[1], period, result.longest_searched);
   while (known_period <= 0 && std::fmod(period, 2) == 0 && period / 2 >= result.shortest_searched &&
