@@ -76,6 +76,14 @@ void print_finding(const DiagnosedScan& diagnosed) {
     fmt::print("period      none found\n");
   }
   fmt::print("how surely  {}\n", found.period.certainty);
+  if (found.failures.events > 0) {
+    fmt::print("            {} failing places at one phase: Rayleigh p {:.1e}, H-test p {:.1e}\n",
+               found.failures.events, found.failures.rayleigh_p, found.failures.h_p);
+  }
+  if (found.wave.period > 0) {
+    fmt::print("            strongest wave {:.4g} {} ({} p {:.1e})\n", found.wave.period, unit,
+               found.is_even ? "Fisher g, pre-whitened," : "Lomb-Scargle, Baluev", found.wave.p);
+  }
   if (found.period.is_found()) {
     std::vector<std::string> intervals;
     for (const loss::Interval& interval : found.danger.intervals) {
@@ -255,7 +263,7 @@ Command diagnose_command() {
                       {"min-stability", "X", "exit 1 when the position-stability index is below X (0 to 1)"},
                       {"fail-if-worse", "", "with --compare: exit 1 when after is worse"},
                       {"openmetrics", "FILE", "writes the figures for a monitor"},
-                      {"seed", "N", "of the surrogates; default 1"},
+                      {"seed", "N", "of surrogates and permutations; default 1"},
                       {"json", "", "one JSON document"}},
           .examples = {"kvtide diagnose scan.csv --model llama-3.1-8b",
                        "kvtide diagnose --compare before.csv after.csv --fail-if-worse",

@@ -28,6 +28,20 @@ std::string period_json(const loss::PeriodFinding& finding) {
       number(finding.further_step), quoted_text(finding.certainty));
 }
 
+std::string blocks_json(const loss::BlockDependence& found) {
+  std::vector<std::string> blocks;
+  for (const auto& block : found.blocks) {
+    blocks.push_back(fmt::format(R"({{"begin": {}, "mean_success": {}, "mean_loss": {}, "places": {}}})",
+                                 number(block.begin), number(block.mean_success), number(block.mean_loss),
+                                 block.places));
+  }
+  return fmt::format(
+      R"({{"is_found": {}, "block_size": {}, "boundary": {}, "edge_index": {}, "p": {}, "variance_share": {}, "blocks": [{}]}})",
+      found.is_found(), found.is_found() ? number(found.block_size) : "null", number(found.boundary),
+      number(found.edge_index), number(found.p), number(found.variance_share),
+      found.is_found() ? fmt::format("{}", fmt::join(blocks, ", ")) : "");
+}
+
 std::string list(const std::vector<std::string>& items, const std::string& pad) {
   return items.empty() ? "[]" : fmt::format("[\n{0}  {1}\n{0}]", pad, fmt::join(items, ",\n" + pad + "  "));
 }
@@ -72,6 +86,13 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
       fmt::format(R"("places": {}, "rows": {}, "repeats": {}, "has_baseline": {}, "tokens_per_unit": {})",
                   scan.points.size(), scan.rows, scan.repeats, scan.has_baseline, number(scan.tokens_per_unit())),
       fmt::format(R"("period": {})", period_json(found.period)),
+      fmt::format(R"("block_dependence": {})", blocks_json(found.block_dependence)),
+      fmt::format(R"("wave": {{"method": "{}", "period": {}, "power": {}, "p": {}, "lines": {}}})",
+                  found.is_even ? "fisher_g" : "lomb_scargle", number(found.wave.period), number(found.wave.power),
+                  number(found.wave.p), found.wave.lines),
+      fmt::format(R"("failures": {{"events": {}, "rayleigh_r": {}, "rayleigh_p": {}, "h": {}, "h_p": {}}})",
+                  found.failures.events, number(found.failures.length), number(found.failures.rayleigh_p),
+                  number(found.failures.h), number(found.failures.h_p)),
       fmt::format(R"("danger": {{"share": {}, "intervals": {}, "failing": [{}]}})", number(found.danger.share),
                   list(danger, pad), fmt::join(failing, ", ")),
       fmt::format(

@@ -24,22 +24,19 @@ constexpr double kGoodPointsPerCycle = 16;
 constexpr double kUsualBlock = 128;
 constexpr double kFirstLookCycles = 3;
 
-/// The whole series as a profile without holes: evenly spaced, many points. Empty: it is not.
-std::vector<double> as_profile(const ScanSeries& series) {
-  if (series.at.size() <= kMaxScanPoints) return {};
+bool is_evenly_spaced(const ScanSeries& series) {
   const double step = series.step();
   for (std::size_t i = 1; i < series.at.size(); ++i) {
-    if (std::abs(series.at[i] - series.at[i - 1] - step) > 1e-6 * step) return {};
+    if (std::abs(series.at[i] - series.at[i - 1] - step) > 1e-6 * step) return false;
   }
-  return series.value;
+  return true;
 }
 
 /// What a dense, even scan says by the rules for unbroken profiles; false: nothing.
 bool ask_dense_rules(const ScanSeries& series, std::uint64_t seed, PeriodFinding& finding) {
-  const std::vector<double> profile = as_profile(series);
-  if (profile.empty()) return false;
+  if (series.at.size() <= kMaxScanPoints || !is_evenly_spaced(series)) return false;
   PeriodQuestion question;
-  question.loss = profile;
+  question.loss = series.value;
   question.seed = seed;
   const PeriodVerdict verdict = find_period(question);
   if (verdict.kind != PeriodKind::level && verdict.kind != PeriodKind::grid_locked) return false;
@@ -116,6 +113,13 @@ ControlCheck control_of(const OutsideScan& scan) {
   return check;
 }
 
+SpectralLine wave_of(const ScanSeries& series, bool is_even) {
+  if (!is_even) return search_lomb_scargle(series.at, series.value, 2 * series.step());
+  SpectralLine wave = search_periodogram(prewhitened(series.value));
+  wave.period *= series.step();
+  return wave;
+}
+
 void set_latency(const OutsideScan& scan, std::uint64_t seed, ScanDiagnosis& diagnosis) {
   const ScanSeries series = scan.latencies();
   if (series.at.empty()) return;
@@ -187,12 +191,23 @@ ScanDiagnosis diagnose(const OutsideScan& scan, const DiagnosisSettings& setting
   result.cost = cost_of(scan);
   result.control = control_of(scan);
   result.failing = failing_runs(scan);
-  result.period = find_scan_period(scan.losses(), unit_of(scan.axis), settings.seed, settings.known_block_size);
+  const ScanSeries losses = scan.losses();
+  result.period = find_scan_period(losses, unit_of(scan.axis), settings.seed, settings.known_block_size);
+  result.is_even = is_evenly_spaced(losses);
+  result.wave = wave_of(losses, result.is_even);
+  if (scan.axis == ScanAxis::position && !result.period.is_found()) {
+    result.block_dependence = find_block_dependence(scan, settings.seed);
+  }
   set_latency(scan, settings.seed, result);
   result.cost.worst_phase_over_mean = kNotMeasured;
   if (!result.period.is_found()) return result;
   const double period = result.period.search.period;
   result.danger = danger_by_phase(scan, period);
+  std::vector<double> failing;
+  for (const ScanPoint& point : scan.points) {
+    if (point.success < kFails) failing.push_back(point.at);
+  }
+  result.failures = event_phase(failing, period);
   if (result.cost.mean_loss > 0) result.cost.worst_phase_over_mean = result.danger.worst_loss / result.cost.mean_loss;
   const double tokens = period * scan.tokens_per_unit();
   constexpr double kSmallestBlock = 16;

@@ -13,9 +13,12 @@
 #include <string_view>
 #include <vector>
 
+#include "loss/block_dependence.h"
 #include "loss/danger_zone.h"
+#include "loss/event_phase.h"
 #include "loss/outside_scan.h"
 #include "loss/scan_period.h"
+#include "loss/spectral_search.h"
 
 namespace kvtide::loss {
 
@@ -62,7 +65,11 @@ inline constexpr double kControlAtChance = 0.2;
 
 struct ScanDiagnosis {
   PeriodFinding period;
-  DangerZone danger;  ///< of the period found; `period` 0 without one
+  BlockDependence block_dependence;  ///< asked of position scans without a period
+  bool is_even = false;              ///< equally spaced places
+  SpectralLine wave;    ///< beside the verdict: strongest wave, Fisher's g (even places, pre-whitened) or Lomb-Scargle
+  EventPhase failures;  ///< beside the verdict: failing places folded on the period found; no events without one
+  DangerZone danger;    ///< of the period found; `period` 0 without one
   std::vector<FailingRun> failing;
   ScanCost cost;
   ControlCheck control;

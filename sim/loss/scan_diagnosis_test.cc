@@ -107,6 +107,25 @@ TEST(Symptoms, LatencySpikesHaveTheirOwnPeriod) {
   EXPECT_THAT(names(symptoms_of(scan, found)), ::testing::Contains("periodic_latency_spikes"));
 }
 
+// Facts at 312..375 and 504..567 are lost, whatever their place within the block: steps at 56 mod 64, no period.
+TEST(Diagnose, BlockOfAFactCanDecideWithoutAPeriod) {
+  std::string text = "position,logprob\n";
+  RandomStream random(5, "test.blocks");
+  for (std::int64_t at = 256; at < 696; at += 8) {
+    const bool is_lost = (at >= 312 && at < 376) || (at >= 376 && at < 440) || (at >= 568 && at < 632);
+    text += fmt::format("{},{:.4f}\n", at, (is_lost ? -10.0 : -0.5) - 0.3 * random.uniform());
+  }
+  const OutsideScan scan = read(text);
+  const ScanDiagnosis found = diagnose(scan);
+  EXPECT_FALSE(found.period.is_found()) << found.period.certainty;
+  ASSERT_TRUE(found.block_dependence.is_found())
+      << found.block_dependence.p << " " << found.block_dependence.edge_index;
+  EXPECT_EQ(found.block_dependence.block_size, 64);
+  EXPECT_EQ(found.block_dependence.boundary, 56);
+  EXPECT_GT(found.block_dependence.variance_share, 0.99);
+  EXPECT_THAT(names(symptoms_of(scan, found)), ::testing::Contains("depends_on_block"));
+}
+
 /// The rows of one configuration of a scan of a real model, as a user would have written them.
 OutsideScan real_scan(const std::string& file, const std::string& mode, const std::string& policy,
                       const std::string& block, const std::string& ratio, const std::string& heads,
@@ -185,6 +204,21 @@ TEST_F(RealScans, NoneIsClaimedWhereThereIsNone) {
         diagnose(real_scan(one.file, one.mode, one.policy, one.block, one.ratio, one.heads, "logprob"));
     EXPECT_FALSE(found.period.is_found()) << one.file << " " << one.mode << " " << one.policy << " " << one.block << " "
                                           << one.ratio << ": " << found.period.certainty;
+  }
+}
+
+// Query-agnostic position scans: which block, not which phase (R^2 of the block number 0.97 and 0.98 by the scans' own notes).
+TEST_F(RealScans, BlockOfTheFactDecidesWhereTheQuestionIsNotSeen) {
+  for (const auto& [block, size] : {std::pair{"64", 64.0}, {"128", 128.0}}) {
+    const ScanDiagnosis found = diagnose(real_scan("position", "agnostic", "evict", block, "0.25", "head", "logprob"));
+    EXPECT_TRUE(found.block_dependence.is_found()) << block << " p " << found.block_dependence.p;
+    EXPECT_EQ(found.block_dependence.block_size, size);
+    EXPECT_NEAR(found.block_dependence.variance_share, 0.975, 0.01);
+  }
+  for (const char* policy : {"int4", "int2"}) {
+    EXPECT_FALSE(diagnose(real_scan("position", "agnostic", policy, "64",
+                                    policy == std::string("int4") ? "0.75" : "0.875", "all", "logprob"))
+                     .block_dependence.is_found());
   }
 }
 

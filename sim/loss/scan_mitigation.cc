@@ -25,7 +25,20 @@ struct Situation {
   [[nodiscard]] double bytes(double units) const { return units * tokens_per_unit * kv_bytes_per_token; }
 };
 
-void add_padding(const Situation& now, double current, std::vector<Mitigation>& result) {
+/// Prompt length in tokens less the length of the prefix, where the scan says both; NaN else.
+double tokens_beside_prefix(const OutsideScan& scan) {
+  if (scan.axis != ScanAxis::prefix_tokens) return kNotMeasured;
+  double sum = 0;
+  double count = 0;
+  for (const ScanPoint& point : scan.points) {
+    if (std::isnan(point.tokens)) continue;
+    sum += point.tokens - point.at;
+    count += 1;
+  }
+  return count > 0 ? std::round(sum / count) : kNotMeasured;
+}
+
+void add_padding(const Situation& now, double current, double beside, std::vector<Mitigation>& result) {
   const Interval safe = now.zone.longest_safe();
   if (safe.length() <= 0) return;
   // Whole tokens; the middle is furthest from both edges of the danger.
@@ -35,6 +48,9 @@ void add_padding(const Situation& now, double current, std::vector<Mitigation>& 
   fixed.name = "pad to one length";
   fixed.action = fmt::format("pad the prompt by {:g} {} so that its place is {:g} mod {:g} (today {:g}: {:g})", pad,
                              now.unit, target, now.period, current, modulo(current, now.period));
+  if (!std::isnan(beside)) {
+    fixed.action += fmt::format(": prompts of {:g} mod {:g} tokens", modulo(target + beside, now.period), now.period);
+  }
   fixed.mean_units = (now.period - 1) / 2;
   fixed.most_units = now.period - 1;
   fixed.mean_bytes = now.bytes(fixed.mean_units);
@@ -138,7 +154,7 @@ std::vector<Mitigation> mitigations_for(const OutsideScan& scan, const ScanDiagn
                 scan.tokens_per_unit(), question.kv_bytes_per_token};
   for (const Interval& interval : diagnosis.danger.intervals) now.widest = std::max(now.widest, interval.length());
   const double current = std::isnan(question.current) ? scan.points.front().at : question.current;
-  add_padding(now, current, result);
+  add_padding(now, current, tokens_beside_prefix(scan), result);
   add_random_offset(now, result);
   add_overlap(now, result);
   add_anchors(now, result);

@@ -1,6 +1,7 @@
 #include "loss/scan_symptom.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
@@ -85,8 +86,23 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
                       "the same scan at a milder ratio; count the free blocks (blocks kept less the protected ones)",
                       "keep more, or compress fewer layers; padding cannot help"});
   }
-  if (!is_prefix && !diagnosis.period.is_found() && cost.failing_share > 0 && cost.failing_share < 1 - 1e-9 &&
-      diagnosis.failing.size() <= scan.points.size() / 4) {
+  const BlockDependence& blocks = diagnosis.block_dependence;
+  if (blocks.is_found()) {
+    std::vector<std::string> lost;
+    for (const BlockDependence::Block& block : blocks.blocks) {
+      if (block.mean_success < kFails) lost.push_back(fmt::format("{:g}", block.begin));
+    }
+    result.push_back(
+        {"depends_on_block",
+         fmt::format(
+             "the block of {:g} that the fact falls in decides ({:.0f} % of the variance, p {:.3f}); lost from {}",
+             blocks.block_size, 100 * blocks.variance_share, blocks.p,
+             lost.empty() ? "none" : fmt::format("{}", fmt::join(lost, ", "))),
+         "blocks are dropped before the question is seen: the same ones for every fact",
+         "a prefix scan with the fact fixed: there the block size shows as a period",
+         "score with the question in view, protect anchors, or keep more; padding moves the loss elsewhere"});
+  } else if (!is_prefix && !diagnosis.period.is_found() && cost.failing_share > 0 && cost.failing_share < 1 - 1e-9 &&
+             diagnosis.failing.size() <= scan.points.size() / 4) {
     result.push_back({"depends_on_place",
                       fmt::format("{} stretches fail, at no equal distances", diagnosis.failing.size()),
                       "which block is dropped depends on the text around it, not on the place in the block",
