@@ -331,7 +331,7 @@ double fundamental(const ScanSeries& series, std::vector<double> values, double 
     agreement.push_back(figures_of(candidate_at(multiple, series, series.step()), values, squares).agreement);
     best = std::max(best, agreement.back());
   }
-  if (agreement.empty() || agreement.front() >= 0.5 * best) return period;
+  if (!(best > 0) || agreement.front() >= 0.5 * best) return period;
   const auto first =
       std::find_if(agreement.begin(), agreement.end(), [&](double value) { return value >= 0.8 * best; });
   return period * static_cast<double>(first - agreement.begin() + 1);

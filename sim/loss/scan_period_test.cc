@@ -87,6 +87,15 @@ TEST(ScanPeriod, EveryOtherDipMilderIsStillOnePeriod) {
   EXPECT_EQ(search_scan_period(series, 1).period, 64);
 }
 
+// Two lone failures 11 of 18 places apart: nothing agrees at any multiple, and no period may leave what was searched.
+TEST(ScanPeriod, TwoLoneFailuresStayWithinTheSearch) {
+  ScanSeries series{evenly(18, 48), std::vector<double>(18, 0.0)};
+  series.value[2] = series.value[13] = 1;
+  const ScanPeriod found = search_scan_period(series, 1);
+  EXPECT_LE(found.period, found.longest_searched);
+  EXPECT_GE(found.cycles, 2);
+}
+
 // The other side: alternate blocks lost, as long as those kept (T1), have period 2B.
 TEST(ScanPeriod, AlternateBlocksHavePeriodOfTwoBlocks) {
   EXPECT_EQ(search_scan_period(comb(evenly(256, 2), 0, 128, 64, 0.05), 1).period, 128);
