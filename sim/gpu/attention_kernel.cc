@@ -11,23 +11,19 @@ namespace {
 using config::Value;
 
 constexpr std::int64_t kMaxCount = 65536;
+constexpr std::int64_t kEntriesOfABlock = 128;  // TensorRT-LLM, kMinHistoryTokensPerBlock
 
 /// `key` as an integer; `fallback` where it is not written.
 std::int64_t bound(const Value& scope, std::string_view key, std::int64_t fallback) {
   return scope.integer(key, {.fallback = fallback, .min = 1, .max = std::max(fallback, kMaxCount)});
 }
 
-const std::vector<std::string> kRules{"always", "never", "grouped_unwindowed"};
-
-Applies rule_of(const std::string& text) {
-  if (text == "never") return Applies::never;
-  return text == "grouped_unwindowed" ? Applies::grouped_unwindowed : Applies::always;
-}
+const std::vector<std::string> kRules{"always", "grouped_unwindowed"};
 
 KernelScope read_scope(const Value& map) {
   KernelScope scope;
   if (!map.exists()) return scope;
-  scope.when = rule_of(map.at("when").as_choice(kRules, "always"));
+  if (map.at("when").as_choice(kRules, "always") != "always") scope.when = Applies::grouped_unwindowed;
   scope.math_bits = map.integer("math_bits", {.fallback = 0, .min = 0, .max = 16});
   if (scope.math_bits != 0 && scope.math_bits != 8 && scope.math_bits != 16) {
     map.at("math_bits").error("expected 8 or 16, or no such key for both");
@@ -36,6 +32,7 @@ KernelScope read_scope(const Value& map) {
   scope.max_group = bound(map, "max_group", scope.max_group);
   scope.min_head_dim = bound(map, "min_head_dim", scope.min_head_dim);
   scope.max_head_dim = bound(map, "max_head_dim", scope.max_head_dim);
+  scope.min_blocks_per_sm = map.at("min_blocks_per_sm").as_number({.fallback = 0.0, .min = 0, .max = 1e6});
   return scope;
 }
 
@@ -53,15 +50,19 @@ void read_tiles(const Value& list, AttentionKernel& kernel) {
 
 }  // namespace
 
-bool KernelScope::serves(const DecodeAttentionWork& work) const {
-  return applies(when, work) && (math_bits == 0 || math_bits == work.math_bits) &&
-         work.query_heads_per_task >= min_group && work.query_heads_per_task <= max_group &&
-         work.head_dim >= min_head_dim && work.head_dim <= max_head_dim;
-}
-
-bool applies(Applies rule, const DecodeAttentionWork& work) {
-  if (rule == Applies::grouped_unwindowed) return work.query_heads_per_task > 1 && !work.has_window;
-  return rule == Applies::always;
+bool KernelScope::serves(const DecodeAttentionWork& work, std::int64_t num_sms) const {
+  if (when == Applies::grouped_unwindowed && (work.query_heads_per_task == 1 || work.has_window)) return false;
+  if ((math_bits != 0 && math_bits != work.math_bits) || work.query_heads_per_task < min_group ||
+      work.query_heads_per_task > max_group || work.head_dim < min_head_dim || work.head_dim > max_head_dim) {
+    return false;
+  }
+  if (min_blocks_per_sm <= 0) return true;
+  double blocks = 0;
+  for (const AttentionTask& task : work.tasks) {
+    const std::int64_t full = (task.num_entries + task.hidden_entries) / kEntriesOfABlock;
+    blocks += static_cast<double>(task.count) * static_cast<double>(std::max<std::int64_t>(1, full));
+  }
+  return blocks >= min_blocks_per_sm * static_cast<double>(num_sms);
 }
 
 std::int64_t AttentionKernel::tile_entries(std::int64_t head_dim) const {
@@ -73,22 +74,40 @@ std::int64_t AttentionKernel::tile_entries(std::int64_t head_dim) const {
   return std::max<std::int64_t>(1, entries * largest_head_dim / head_dim);
 }
 
+AttentionKernel AttentionKernel::at_clock(double gpu_clock) const {
+  AttentionKernel kernel = *this;
+  const double stretch = clock / gpu_clock;
+  for (double AttentionKernel::*time :
+       {&AttentionKernel::fixed_time, &AttentionKernel::sequence_time, &AttentionKernel::task_time,
+        &AttentionKernel::task_time_per_channel, &AttentionKernel::output_time, &AttentionKernel::empty_block_time,
+        &AttentionKernel::regroup_time, &AttentionKernel::combine_time, &AttentionKernel::combine_output_time}) {
+    kernel.*time *= stretch;
+  }
+  kernel.transpose_rate /= stretch;
+  kernel.clock = gpu_clock;
+  return kernel;
+}
+
 AttentionKernel read_attention_kernel(const Value& map, std::vector<ProfileFact>& fact_list) {
   AttentionKernel kernel;
   kernel.name = map.string("name");
   kernel.framework = map.string("framework");
   kernel.scope = read_scope(map.at("serves"));
   FactReader facts(map, fact_list);
-  kernel.shares_kv = rule_of(facts.choice("shares_kv", kRules));
-  kernel.splits = rule_of(facts.choice("splits", kRules));
+  kernel.shares_kv = facts.choice("shares_kv", {"always", "never"}) == "always";
+  kernel.splits = split_rule_of(facts.choice("splits", split_rule_names()));
   kernel.max_splits = facts.integer("max_splits", 1, kMaxCount);
   kernel.blocks_per_sm = facts.integer("blocks_per_sm", 1, 64);
+  kernel.clock = facts.quantity("clock", positive_quantity(Dimension::frequency, 1e12));
   kernel.fixed_time = facts.quantity("fixed_time", seconds());
+  kernel.sequence_time = facts.quantity("sequence_time", seconds());
   kernel.task_time = facts.quantity("task_time", seconds());
   kernel.task_time_per_channel = facts.quantity("task_time_per_channel", seconds());
   kernel.output_time = facts.quantity("output_time", seconds());
+  kernel.empty_block_time = facts.quantity("empty_block_time", seconds());
   kernel.regroup_time = facts.quantity("regroup_time", seconds());
   kernel.combine_time = facts.quantity("combine_time", seconds());
+  kernel.combine_output_time = facts.quantity("combine_output_time", seconds());
   kernel.bytes_in_flight =
       static_cast<Bytes>(facts.quantity("bytes_in_flight", positive_quantity(Dimension::size, 1e9)));
   kernel.tile_query_rows = facts.integer("tile_query_rows", 1, kMaxCount);

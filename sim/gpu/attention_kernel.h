@@ -10,17 +10,15 @@
 #include "base/units.h"
 #include "config/yaml_value.h"
 #include "gpu/kernel_work.h"
+#include "gpu/split_rule.h"
 
 namespace kvtide::gpu {
 
-/// Shapes for which a kernel runs, or does something.
+/// Shapes for which a kernel runs.
 enum class Applies : std::uint8_t {
   always,
-  never,
   grouped_unwindowed,  ///< more than one query head a KV head, and no sliding window
 };
-
-[[nodiscard]] bool applies(Applies rule, const DecodeAttentionWork& work);
 
 /// Which shapes a framework hands to a kernel. A shape is served when every condition holds.
 struct KernelScope {
@@ -30,8 +28,12 @@ struct KernelScope {
   std::int64_t max_group = 1 << 20;
   std::int64_t min_head_dim = 1;
   std::int64_t max_head_dim = 1 << 20;
+  /// Blocks that the tasks make at 128 entries each, over the SMs: TensorRT-LLM hands emptier machines to another kernel
+  /// (decoderXQARunner.cpp, mayHavePerfGain, asks for a quarter). Example: 8 tasks of 1,000 entries are 8 x 7 blocks, 0.42
+  /// of 132 SMs.
+  double min_blocks_per_sm = 0;
 
-  [[nodiscard]] bool serves(const DecodeAttentionWork& work) const;
+  [[nodiscard]] bool serves(const DecodeAttentionWork& work, std::int64_t num_sms) const;
 };
 
 /// Times in seconds.
@@ -39,17 +41,21 @@ struct AttentionKernel {
   std::string name;
   std::string framework;  ///< "vllm", "trtllm", "sglang"
   KernelScope scope;
-  Applies shares_kv = Applies::always;  ///< one thread block serves all query heads of a KV head; else one block each
-  Applies splits = Applies::always;     ///< a task may be cut along its entries
-  std::int64_t max_splits = 128;        ///< of one task
-  std::int64_t blocks_per_sm = 1;       ///< thread blocks resident at the same time
-  double fixed_time = 0;                ///< cache append, split schedule and ramp, once a call (launch not included)
-  double task_time = 0;                 ///< prologue and epilogue of one thread block
-  double task_time_per_channel = 0;     ///< the same, per channel of head_dim
-  double output_time = 0;               ///< query in and output out, per query row and channel
-  double regroup_time = 0;    ///< copies that bring the query heads of a group together where they do not lie so
-  double combine_time = 0;    ///< second kernel that joins the splits of a task; only when there are splits
-  Bytes bytes_in_flight = 0;  ///< per SM, of KV requested and not yet returned
+  bool shares_kv = true;  ///< one thread block serves all query heads of a KV head; else one block each
+  SplitRule splits = SplitRule::within_slots;  ///< how a task is cut along its entries
+  std::int64_t max_splits = 128;               ///< of one task
+  std::int64_t blocks_per_sm = 1;              ///< thread blocks resident at the same time
+  double clock = 0;          ///< Hz, of the GPU that the times were calibrated on; other GPUs run as many cycles
+  double fixed_time = 0;     ///< cache append, split schedule and ramp, once a call (launch not included)
+  double sequence_time = 0;  ///< the same, for each sequence of the batch
+  double task_time = 0;      ///< prologue and epilogue of one thread block
+  double task_time_per_channel = 0;  ///< the same, per channel of head_dim
+  double output_time = 0;            ///< query in and output out, per query row and channel
+  double empty_block_time = 0;       ///< a block that finds nothing to do
+  double regroup_time = 0;           ///< copies that bring the query heads of a group together where they do not lie so
+  double combine_time = 0;           ///< joining the splits of a task; only when there are splits
+  double combine_output_time = 0;    ///< the same, per split, query row and channel
+  Bytes bytes_in_flight = 0;         ///< per SM, of KV requested and not yet returned
   std::int64_t tile_query_rows = 64;  ///< query heads of a group share one tile (rows are padded to this)
   double tensor_efficiency = 0;       ///< of the tensor throughput inside a tile, 0..1
   double transpose_rate = 0;          ///< V elements/s per SM that an 8-bit kernel brings into the tensor cores' layout
@@ -57,6 +63,9 @@ struct AttentionKernel {
 
   /// Entries in one tile. The tile shrinks as head_dim grows, because K and V tiles share the SM's scratch memory.
   [[nodiscard]] std::int64_t tile_entries(std::int64_t head_dim) const;
+  /// The kernel on a GPU of another clock: the same cycles. Example: 7 us at 1,410 MHz are 4.06 us at 2,430 MHz; the fixed
+  /// times of FlashAttention-2, measured on both, are 6.9 and 3.5 us.
+  [[nodiscard]] AttentionKernel at_clock(double gpu_clock) const;
 };
 
 /// A value of a hardware file with its origin, in the order of the file; for `show gpus NAME`.

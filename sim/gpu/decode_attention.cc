@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "gpu/block_dispatch.h"
 #include "gpu/memory_traffic.h"
+#include "gpu/split_rule.h"
 
 namespace kvtide::gpu {
 namespace {
@@ -32,11 +33,13 @@ struct Cut {
   std::int64_t query_rows = 1;       ///< of one block
   std::int64_t resident_blocks = 1;  ///< that share an SM
   std::int64_t tiles_per_split = 1;
+  double block_overhead = 0;  ///< s of a block besides its KV
 };
 
 /// Thread blocks of one task group and what binds them.
 struct SplitTask {
   BlockGroup blocks;
+  std::int64_t num_splits = 1;
   double stream_time = 0;
   double arithmetic_time = 0;
 };
@@ -63,6 +66,8 @@ void check(const GpuProfile& profile, const DecodeAttentionWork& work) {
           fmt::format("head_dim must be in 1..65536, got {}", work.head_dim));
   require(work.query_heads_per_task >= 1 && work.query_heads_per_task <= 65536,
           fmt::format("query_heads_per_task must be in 1..65536, got {}", work.query_heads_per_task));
+  require(work.num_sequences >= 0 && work.num_sequences <= kMaxTasks,
+          fmt::format("num_sequences must be in 0..{}, got {}", kMaxTasks, work.num_sequences));
   require(work.math_bits == 16 || work.math_bits == 8,
           fmt::format("math_bits must be 16 or 8, got {}", work.math_bits));
   std::int64_t num_tasks = 0;
@@ -110,9 +115,8 @@ SplitTask split_task(const AttentionTask& task, const DecodeAttentionWork& work,
   result.arithmetic_time = residents * (tensor_flops / rates.tensor + tile_elements / rates.transpose +
                                         task.dequantized_elements * share * kDequantizeOperations / rates.lanes);
   result.blocks.count = task.count * cut.blocks_per_task * num_splits;
-  result.blocks.duration = kernel.task_time + kernel.task_time_per_channel * head_dim +
-                           kernel.output_time * head_dim * static_cast<double>(cut.query_rows) +
-                           std::max(result.stream_time, result.arithmetic_time);
+  result.blocks.duration = cut.block_overhead + std::max(result.stream_time, result.arithmetic_time);
+  result.num_splits = num_splits;
   return result;
 }
 
@@ -132,54 +136,45 @@ SmRates sm_rates(const GpuProfile& profile, const AttentionKernel& kernel, std::
 
 }  // namespace
 
-std::int64_t split_count(std::int64_t num_tasks, std::int64_t num_tiles, std::int64_t num_sms,
-                         std::int64_t max_splits) {
-  const double sms = static_cast<double>(num_sms);
-  if (static_cast<double>(num_tasks) >= 0.8 * sms || num_tiles <= 4) return 1;
-  const auto filling = [&](std::int64_t splits) {
-    const double waves = static_cast<double>(num_tasks * splits) / sms;
-    return waves / std::ceil(waves);
-  };
-  const std::int64_t largest = std::min({max_splits, num_sms, num_tiles});
-  double best = 0;
-  for (std::int64_t splits = 1; splits <= largest; ++splits) best = std::max(best, filling(splits));
-  std::int64_t splits = 1;
-  while (filling(splits) < 0.85 * best) ++splits;
-  return splits;
-}
-
 KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory, const DecodeAttentionWork& work,
                                  L2State l2) {
   check(profile, work);
   const AttentionKernel& kernel = profile.attention_kernel(work.kernel, work);
   Cut cut;
   cut.tile_entries = kernel.tile_entries(work.head_dim);
-  if (applies(kernel.shares_kv, work)) {
+  if (kernel.shares_kv) {
     cut.blocks_per_task = ceil_div(work.query_heads_per_task, kernel.tile_query_rows);
     cut.query_rows = std::min(work.query_heads_per_task, kernel.tile_query_rows);
   } else {
     cut.blocks_per_task = work.query_heads_per_task;
   }
+  const double head_dim = static_cast<double>(work.head_dim), query_rows = static_cast<double>(cut.query_rows);
+  cut.block_overhead =
+      kernel.task_time + kernel.task_time_per_channel * head_dim + kernel.output_time * head_dim * query_rows;
 
   std::int64_t num_tasks = 0;
-  std::int64_t most_tiles = 1;
+  SplitWork uncut{.num_sms = profile.num_sms, .blocks_per_sm = kernel.blocks_per_sm, .max_splits = kernel.max_splits};
+  uncut.total_tiles = 0;
   double bytes = 0;
   for (const AttentionTask& task : work.tasks) {
     if (task.count == 0) continue;
     num_tasks += task.count;
-    most_tiles = std::max(most_tiles, num_tiles(task, cut.tile_entries));
+    const std::int64_t tiles = num_tiles(task, cut.tile_entries);
+    uncut.num_tiles = std::max(uncut.num_tiles, tiles);
+    uncut.total_tiles += static_cast<double>(tiles) * static_cast<double>(task.count * cut.blocks_per_task);
+    uncut.num_history = std::max(uncut.num_history, task.num_entries + task.hidden_entries);
     bytes += task_bytes(task) * static_cast<double>(task.count);
   }
   if (num_tasks == 0) return {};
   const double hit_rate =
       l2 == L2State::cold ? 0 : cyclic_hit_rate(bytes, static_cast<double>(profile.l2_bytes) * profile.l2_usable_share);
   const std::int64_t num_slots = profile.num_sms * kernel.blocks_per_sm;
-  const std::int64_t num_blocks = num_tasks * cut.blocks_per_task;
-  const std::int64_t num_splits =
-      applies(kernel.splits, work) ? split_count(num_blocks, most_tiles, num_slots, kernel.max_splits) : 1;
-  cut.tiles_per_split = ceil_div(most_tiles, num_splits);
+  uncut.num_blocks = num_tasks * cut.blocks_per_task;
+  const std::int64_t num_splits = split_count(kernel.splits, uncut);
+  cut.tiles_per_split = ceil_div(uncut.num_tiles, num_splits);
   cut.resident_blocks =
-      std::min(kernel.blocks_per_sm, ceil_div(num_blocks * ceil_div(most_tiles, cut.tiles_per_split), profile.num_sms));
+      std::min(kernel.blocks_per_sm,
+               ceil_div(uncut.num_blocks * ceil_div(uncut.num_tiles, cut.tiles_per_split), profile.num_sms));
   const SmRates rates = sm_rates(profile, kernel, work.math_bits, hit_rate);
 
   std::vector<BlockGroup> groups;
@@ -187,10 +182,15 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
   double missed_bytes = 0;
   double longest_stream = 0;
   double longest_arithmetic = 0;
+  double empty_blocks = 0;
+  std::int64_t most_splits = 1;
   for (const AttentionTask& task : work.tasks) {
     if (task.count == 0) continue;
     const SplitTask split = split_task(task, work, kernel, rates, cut);
     groups.push_back(split.blocks);
+    most_splits = std::max(most_splits, split.num_splits);
+    empty_blocks += static_cast<double>(task.count * cut.blocks_per_task) *
+                    static_cast<double>(std::max<std::int64_t>(0, num_splits - split.num_splits));
     longest_stream = std::max(longest_stream, split.stream_time);
     longest_arithmetic = std::max(longest_arithmetic, split.arithmetic_time);
     for (const PageStream& stream : task.streams) {
@@ -206,27 +206,35 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
       }
     }
   }
-  const double waves = dispatch_in_waves(std::move(groups), num_slots);
+  // The first wave has nothing to stream until its overhead is over; after that blocks hide it behind each other's loads.
+  const double waves = dispatch_in_waves(std::move(groups), num_slots) - cut.block_overhead +
+                       kernel.empty_block_time * empty_blocks / static_cast<double>(num_slots);
   const TrafficTime hbm = traffic_time(profile, memory, traffic);
   const double l2_time = bytes * static_cast<double>(cut.blocks_per_task) / profile.l2_bandwidth;
-  const double fixed = profile.graph_launch_latency + kernel.fixed_time + (num_splits > 1 ? kernel.combine_time : 0) +
-                       (work.interleaves_groups && work.query_heads_per_task > 1 ? kernel.regroup_time : 0);
+  double fixed = profile.graph_launch_latency + kernel.fixed_time +
+                 kernel.sequence_time * static_cast<double>(work.num_sequences) + cut.block_overhead;
+  if (most_splits > 1) {
+    fixed +=
+        kernel.combine_time + kernel.combine_output_time * static_cast<double>(most_splits) * query_rows * head_dim;
+  }
+  if (work.interleaves_groups && work.query_heads_per_task > 1) fixed += kernel.regroup_time;
   const double memory_time = std::max(hbm.seconds, l2_time);
   const double longest = std::max(waves, memory_time);
   const double body =
       longest > 0 ? longest * std::pow(1 + std::pow(std::min(waves, memory_time) / longest, kOverlap), 1 / kOverlap)
                   : 0;
+  const double duration = std::max(profile.host_launch_time, fixed + body);
 
-  if (!(fixed + body < kMaxSeconds)) {
-    throw InputError(fmt::format("decode attention: the work takes {:.3g} s, more than a million", fixed + body));
+  if (!(duration < kMaxSeconds)) {
+    throw InputError(fmt::format("decode attention: the work takes {:.3g} s, more than a million", duration));
   }
 
   KernelTime time;
-  time.duration = from_seconds(fixed + body);
+  time.duration = from_seconds(duration);
   time.hbm_bytes = static_cast<Bytes>(std::llround(missed_bytes));
   time.row_hit_rate = hbm.row_hit_rate;
-  time.memory_busy_share = hbm.seconds / (fixed + body);
-  if (fixed >= body) {
+  time.memory_busy_share = hbm.seconds / duration;
+  if (std::max(fixed, duration - body) >= body) {
     time.limited_by = "launch";
   } else if (memory_time > waves) {
     time.limited_by = "memory";

@@ -2,16 +2,18 @@
 // One decode step's attention of one layer on the machine.
 //
 // Each (sequence, KV head) is a task: its entries are streamed tile by tile through one thread block, or through
-// several when there are fewer tasks than SMs (split-KV, Dao et al., Flash-Decoding), or through one for each query head
-// where the kernel does not share KV. The recipe of one thread block:
-//   task_time + output + max(KV bytes / own stream rate, tensor work + V transpose + dequantize + low-rank rebuild)
+// several when few tasks would leave SMs idle (split_rule.h), or through one for each query head where the kernel does
+// not share KV. The recipe of one thread block:
+//   overhead + max(KV bytes / own stream rate, tensor work + V transpose + dequantize + low-rank rebuild)
+//   overhead = task_time + task_time_per_channel x head_dim + output_time x rows x head_dim
 // Loads run ahead of the arithmetic; the arithmetic's parts follow one another in the same warps. Blocks run in waves
-// over the SMs; device memory and L2 bound the whole. Then a second kernel joins the splits.
-//   duration = launch + fixed + regroup + (waves^4 + max(HBM time, L2 time)^4)^(1/4) + combine
+// over the SMs; device memory and L2 bound the whole, except for the overhead of the first wave, when nothing streams yet.
+// Then the splits are joined.
+//   duration = max(host, launch + fixed + sequences + regroup + overhead
+//                        + ((waves - overhead)^4 + max(HBM time, L2 time)^4)^(1/4) + combine)
 //
-// Example, H100, 132 SMs: batch 8 x 8 KV heads = 64 tasks of 4096 fp16 entries, head_dim 128, tiles of 128: 32 tiles a
-// task. 64 < 0.8 x 132, so split: 2 blocks a task fill 128 of 132 SMs (0.97), no larger number is more than 1/0.85
-// better: 2.
+// Example: 64 tasks of 4,096 fp16 entries, head_dim 128, are 64 x 2 x 1 MiB = 134 MB: 42.6 us at 3.15 TB/s. 132 SMs, two
+// blocks a task, each 16 tiles of 128 entries: 1 MiB at 32 KiB / 370 ns is 11.8 us a wave, and memory binds.
 
 #include "gpu/access_pattern.h"
 #include "gpu/gpu_profile.h"
@@ -19,16 +21,6 @@
 #include "gpu/l2_cache.h"
 
 namespace kvtide::gpu {
-
-/// How many thread blocks share one task.
-///
-/// The smallest number that fills the last wave to at least 85 % of the best filling; 1 when the tasks alone occupy
-/// 80 % of the SMs, or when a task has 4 tiles or fewer (FlashAttention hopper/heuristics.h, num_splits_heuristic; its
-/// exception for heads larger than L2 needs many query tiles and never holds in decode).
-/// @param num_tasks  >= 1
-/// @param num_tiles  of the longest task, >= 1
-[[nodiscard]] std::int64_t split_count(std::int64_t num_tasks, std::int64_t num_tiles, std::int64_t num_sms,
-                                       std::int64_t max_splits);
 
 /// @throws InputError  negative or non-finite work, unknown kernel, 8-bit math on a GPU without it
 [[nodiscard]] KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,

@@ -70,22 +70,6 @@ DecodeAttentionWork llama_layer(std::int64_t num_tasks, std::int64_t num_entries
   return work;
 }
 
-// The header's example, and both sides of each rule on 132 SMs.
-TEST(SplitCount, FillsTheLastWave) {
-  EXPECT_EQ(split_count(64, 32, 132, 128), 2);
-  // 106 >= 0.8 x 132 = 105.6 tasks occupy the machine alone; 105 do not. Filling by 1..5 splits: .795 .795 .795 .795
-  // .994; only 5 reaches 85 % of the best.
-  EXPECT_EQ(split_count(106, 32, 132, 128), 1);
-  EXPECT_EQ(split_count(105, 32, 132, 128), 5);
-}
-
-TEST(SplitCount, FewTilesAreNotSplit) {
-  EXPECT_EQ(split_count(1, 4, 132, 128), 1);
-  // 5 tiles: filling grows as s / 132, 0.85 x 5 = 4.25, so 5.
-  EXPECT_EQ(split_count(1, 5, 132, 128), 5);
-  EXPECT_EQ(split_count(1, 1000, 132, 3), 3);
-}
-
 // 10,000 B / 1,000 B a us = 10 us, + 1 us a task + 10 us launch.
 TEST(DecodeAttention, TasksRunInWaves) {
   EXPECT_NEAR(toy_us(tasks(4, 16, 5000)), 21, 0.01);
@@ -120,7 +104,7 @@ TEST(DecodeAttention, DequantizationHidesBehindLoadsUntilItIsLonger) {
 // 3 query heads that do not share KV fetch it three times: 3 x 4 x 10,000 B cold, nothing warm.
 TEST(DecodeAttention, EveryBlockOfATaskFetchesWhatMissesL2) {
   GpuProfile profile = toy_profile();
-  profile.attention_kernels.front().shares_kv = Applies::never;
+  profile.attention_kernels.front().shares_kv = false;
   ConstantRateMemory memory(1e15, 1);
   DecodeAttentionWork work = tasks(4, 16, 5000);
   work.query_heads_per_task = 3;
@@ -141,11 +125,7 @@ TEST(DecodeAttention, BlocksThatDoNotShareKvRunOncePerQueryHead) {
   DecodeAttentionWork work = tasks(4, 16, 5000);
   work.query_heads_per_task = 2;
   EXPECT_NEAR(toy_us(work), 21, 0.01);
-  EXPECT_NEAR(changed_toy_us(work, [](AttentionKernel& kernel) { kernel.shares_kv = Applies::never; }), 32, 0.01);
-  const auto only_unwindowed = [](AttentionKernel& kernel) { kernel.shares_kv = Applies::grouped_unwindowed; };
-  EXPECT_NEAR(changed_toy_us(work, only_unwindowed), 21, 0.01);
-  work.has_window = true;
-  EXPECT_NEAR(changed_toy_us(work, only_unwindowed), 32, 0.01);
+  EXPECT_NEAR(changed_toy_us(work, [](AttentionKernel& kernel) { kernel.shares_kv = false; }), 32, 0.01);
   // 65 query heads do not fit one tile of 64 rows: 2 blocks a task.
   work = tasks(4, 16, 5000);
   work.query_heads_per_task = 65;
@@ -154,13 +134,42 @@ TEST(DecodeAttention, BlocksThatDoNotShareKvRunOncePerQueryHead) {
 
 // 8 tiles on one SM: 40 us of loads, + 1 task + 10 launch; split it takes 23 (SplitTaskIsCombined).
 TEST(DecodeAttention, KernelThatDoesNotSplitLeavesSmsIdle) {
-  EXPECT_NEAR(changed_toy_us(tasks(1, 128, 20000), [](AttentionKernel& kernel) { kernel.splits = Applies::never; }), 51,
-              0.01);
-  DecodeAttentionWork grouped = tasks(1, 128, 20000);
-  const auto only_grouped = [](AttentionKernel& kernel) { kernel.splits = Applies::grouped_unwindowed; };
-  EXPECT_NEAR(changed_toy_us(grouped, only_grouped), 51, 0.01);
-  grouped.query_heads_per_task = 2;
-  EXPECT_NEAR(changed_toy_us(grouped, only_grouped), 23, 0.01);
+  EXPECT_NEAR(changed_toy_us(tasks(1, 128, 20000), [](AttentionKernel& kernel) { kernel.splits = SplitRule::none; }),
+              51, 0.01);
+}
+
+// 4 tasks of one tile cut into 3 parts: 8 parts find nothing, two rounds of 0.5 us over 4 SMs; nothing is joined.
+TEST(DecodeAttention, PartsWithoutEntriesCostTheirLaunch) {
+  EXPECT_NEAR(changed_toy_us(tasks(4, 16, 5000),
+                             [](AttentionKernel& kernel) {
+                               kernel.splits = SplitRule::fixed;
+                               kernel.max_splits = 3;
+                               kernel.empty_block_time = 0.5e-6;
+                             }),
+              22, 0.01);
+}
+
+// SplitTaskIsCombined with 4 parts x 1 row x 2 channels x 0.25 us = 2 us more; 3 sequences at 1 us each are 3 us more.
+TEST(DecodeAttention, JoiningCostsByPartAndSchedulingBySequence) {
+  EXPECT_NEAR(
+      changed_toy_us(tasks(1, 128, 20000), [](AttentionKernel& kernel) { kernel.combine_output_time = 0.25e-6; }), 25,
+      0.01);
+  DecodeAttentionWork work = tasks(4, 16, 5000);
+  work.num_sequences = 3;
+  EXPECT_NEAR(changed_toy_us(work, [](AttentionKernel& kernel) { kernel.sequence_time = 1e-6; }), 24, 0.01);
+}
+
+// Without a graph the host needs 30 us a call: a call of 21 us takes 30, one of 32 us is not delayed.
+TEST(DecodeAttention, HostThatSubmitsSlowlyHidesShortCalls) {
+  GpuProfile profile = toy_profile();
+  profile.host_launch_time = 30e-6;
+  ConstantRateMemory memory(1e15, 1);
+  const auto time = [&](std::int64_t count) {
+    return time_decode_attention(profile, memory, tasks(count, 16, 5000), L2State::cold);
+  };
+  EXPECT_NEAR(to_microseconds(time(4).duration), 30, 0.01);
+  EXPECT_EQ(time(4).limited_by, "launch");
+  EXPECT_NEAR(to_microseconds(time(5).duration), 32, 0.01);
 }
 
 // Two blocks an SM share its 1,000 B in flight: each of 8 tasks takes 20 us of loads, all at once.
@@ -186,21 +195,29 @@ TEST(DecodeAttention, QueriesOfAGroupAreBroughtTogetherOnlyWhereTheyAreApart) {
   EXPECT_NEAR(changed_toy_us(work, regroups), 21, 0.01);
 }
 
-// 64 entries are 4 tiles, which are not split; a window over 64 of more entries touches a fifth tile, and 5 tiles are:
-// filling (s / 4) is best with 4 splits, 2 tiles each; 3 splits of which the fullest reads half: 5 us.
+// 64 entries are 4 tiles for 4 SMs: 2.5 us each. A window over 64 of more entries touches a fifth tile: blocks of 2 tiles,
+// 3 of them, of which the fullest reads half: 5 us.
 TEST(DecodeAttention, WindowInsideATileTouchesOneTileMore) {
   DecodeAttentionWork work = tasks(1, 64, 5000);
-  EXPECT_NEAR(toy_us(work), 21, 0.01);
+  EXPECT_NEAR(toy_us(work), 15.5, 0.01);  // + 1 task + 10 launch + 2 combine
   work.tasks[0].hidden_entries = 1;
-  EXPECT_NEAR(toy_us(work), 18, 0.01);  // 5 + 1 task + 10 launch + 2 combine
+  EXPECT_NEAR(toy_us(work), 18, 0.01);
 }
 
-// Waves of 11 us and 11 us of memory end after 2^(1/4) of that: 13.08; + 10 launch.
+// 10 us of waves after the first block's overhead and 10 us of memory end after 2^(1/4) of that: 11.89; + 1 + 10 launch.
 TEST(DecodeAttention, BlocksAndMemoryNearSaturationSlowEachOther) {
   const GpuProfile profile = toy_profile();
-  ConstantRateMemory memory(40000 / 11e-6, 1);
+  ConstantRateMemory memory(40000 / 10e-6, 1);
   EXPECT_NEAR(to_microseconds(time_decode_attention(profile, memory, tasks(4, 16, 5000), L2State::cold).duration),
-              10 + 11 * 1.18921, 0.01);
+              11 + 10 * 1.18921, 0.01);
+}
+
+// Memory of 100 us cannot begin before the first block's 1 us is over.
+TEST(DecodeAttention, NothingStreamsDuringTheFirstBlocksOverhead) {
+  const GpuProfile profile = toy_profile();
+  ConstantRateMemory memory(40000 / 100e-6, 1);
+  EXPECT_NEAR(to_microseconds(time_decode_attention(profile, memory, tasks(4, 16, 5000), L2State::cold).duration),
+              10 + 1 + 100, 0.01);
 }
 
 TEST(DecodeAttention, MixedTasksShareTheMachine) {

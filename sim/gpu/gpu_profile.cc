@@ -86,10 +86,12 @@ GpuProfile read_profile(const config::Document& document) {
     FactReader link(root.at("host_link"), profile.facts);
     profile.host_bandwidth = link.quantity("bandwidth", positive_quantity(Dimension::bandwidth, 1e15));
   }
+  if (launch.raw("host").exists()) profile.host_launch_time = launch.quantity("host", seconds());
   const Value kernels = root.at("attention_kernels");
   for (const Value& kernel : kernels.items()) {
-    profile.attention_kernels.push_back(kernel.is_map() ? read_attention_kernel(kernel, profile.facts)
-                                                        : load_attention_kernel(kernel.as_string(), profile.facts));
+    const AttentionKernel calibrated = kernel.is_map() ? read_attention_kernel(kernel, profile.facts)
+                                                       : load_attention_kernel(kernel.as_string(), profile.facts);
+    profile.attention_kernels.push_back(calibrated.at_clock(profile.clock));
   }
   if (profile.attention_kernels.empty()) kernels.error("expected at least one kernel");
   FactReader sms(root.at("sm"), profile.facts);
@@ -117,7 +119,8 @@ const AttentionKernel& GpuProfile::attention_kernel(const std::string& wanted, c
   const std::string& framework = wanted.empty() ? attention_kernels.front().framework : wanted;
   std::vector<std::string> known;
   for (const AttentionKernel& kernel : attention_kernels) {
-    if (kernel.name == framework || (kernel.framework == framework && kernel.scope.serves(work))) return kernel;
+    if (kernel.name == framework || (kernel.framework == framework && kernel.scope.serves(work, num_sms)))
+      return kernel;
     for (const std::string& word : {kernel.framework, kernel.name}) {
       if (std::ranges::find(known, word) == known.end()) known.push_back(word);
     }

@@ -56,6 +56,8 @@ struct GpuProfile {
 
   double graph_launch_latency = 0;   ///< s between dependent kernels of a CUDA graph
   double stream_launch_latency = 0;  ///< s between dependent kernels launched one by one
+  double host_launch_time = 0;  ///< s the host needs to submit one attention call where no graph is replayed: the GPU
+                                ///< works meanwhile, so a call takes the longer of both; 0 with graphs
 
   double host_bandwidth = 0;  ///< B/s to host memory, one direction; 0: not known
 

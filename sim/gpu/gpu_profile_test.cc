@@ -172,6 +172,36 @@ TEST(GpuProfile, NamesOfTheMeasuredTablesAreAliases) {
 }
 
 // 128 entries up to head_dim 128, 96 up to 192, 64 up to 256; beyond, 64 x 256 / head_dim.
+// TensorRT-LLM asks for blocks of 128 entries on a quarter of the SMs: 33 of 132. 4 tasks of 1,024 + 31 hidden entries
+// make 4 x 8 = 32, of 1,152 entries 4 x 9 = 36; 33 tasks suffice however short they are.
+TEST(KernelScope, EmptyMachineIsLeftToAnotherKernel) {
+  KernelScope scope;
+  scope.min_blocks_per_sm = 0.25;
+  DecodeAttentionWork work;
+  work.tasks.push_back({.num_entries = 1024, .hidden_entries = 31, .count = 4});
+  EXPECT_FALSE(scope.serves(work, 132));
+  work.tasks[0].hidden_entries = 128;
+  EXPECT_TRUE(scope.serves(work, 132));
+  work.tasks[0] = {.num_entries = 1, .count = 32};
+  EXPECT_FALSE(scope.serves(work, 132));
+  work.tasks[0].count = 33;
+  EXPECT_TRUE(scope.serves(work, 132));
+}
+
+// 3 us at 1 GHz are 3,000 cycles, 1.5 us at 2 GHz; a rate grows as the clock does.
+TEST(AttentionKernel, TimesAreCyclesOfTheGpuTheyWereMeasuredOn) {
+  AttentionKernel kernel;
+  kernel.clock = 1e9;
+  kernel.fixed_time = 3e-6;
+  kernel.combine_output_time = 2e-12;
+  kernel.transpose_rate = 1e9;
+  const AttentionKernel faster = kernel.at_clock(2e9);
+  EXPECT_DOUBLE_EQ(faster.fixed_time, 1.5e-6);
+  EXPECT_DOUBLE_EQ(faster.combine_output_time, 1e-12);
+  EXPECT_DOUBLE_EQ(faster.transpose_rate, 2e9);
+  EXPECT_DOUBLE_EQ(faster.at_clock(1e9).fixed_time, 3e-6);
+}
+
 TEST(AttentionKernel, TileShrinksWithHeadDim) {
   AttentionKernel kernel;
   kernel.tiles = {{128, 128}, {192, 96}, {256, 64}};

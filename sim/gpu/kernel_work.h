@@ -33,6 +33,7 @@ struct AttentionTask {
 struct DecodeAttentionWork {
   std::vector<AttentionTask> tasks;
   std::int64_t query_heads_per_task = 1;  ///< GQA group
+  std::int64_t num_sequences = 1;         ///< of the batch
   std::int64_t head_dim = 128;
   std::int64_t math_bits = 16;      ///< operands of the tensor cores: 16, or 8 where fp8 entries are used as they are
   bool interleaves_groups = false;  ///< several sequences and several KV heads: a group's queries do not lie together

@@ -117,6 +117,7 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
     attention.num_layers = distinct.num_layers;
     attention.work.head_dim = geometry_.model.head_dim;
     attention.work.query_heads_per_task = geometry_.model.num_query_heads / geometry_.model.num_kv_heads;
+    attention.work.num_sequences = geometry_.batch;
     attention.work.interleaves_groups = geometry_.batch > 1 && geometry_.model.num_kv_heads > 1;
     const std::vector<HeadPools> pools = layer_pools(layer, geometry_.page_size, geometry_.layout);
     for (std::size_t head = 0; head < pools.size(); ++head) {

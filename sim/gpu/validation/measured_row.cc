@@ -42,6 +42,7 @@ DecodeAttentionWork work_of(const GpuProfile& profile, const AttentionRow& row, 
   task.hidden_entries = row.kv_len - entries;
   DecodeAttentionWork work;
   work.query_heads_per_task = row.heads / row.kv_heads;
+  work.num_sequences = row.batch;
   work.head_dim = row.head_dim;
   work.interleaves_groups = row.batch > 1 && row.kv_heads > 1;
   work.has_window = row.window > 0;
