@@ -59,6 +59,12 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
     plot.add_argument("-o", "--output", metavar="FILE", help="default: FILE-WHAT.png beside the input")
     plot.set_defaults(handler=_plot)
 
+    validation = commands.add_parser("validation", allow_abbrev=False, help="the picture of kvtide validate",
+                                     description="Draws a file of `kvtide validate ... -o FILE.h5`.")
+    validation.add_argument("file", metavar="FILE.h5")
+    validation.add_argument("-o", "--output", metavar="FILE", help="default: FILE.png beside the input")
+    validation.set_defaults(handler=_validation)
+
     check = commands.add_parser("check", allow_abbrev=False, help="are the packages for pages and pictures here",
                                 description="Imports what `report` and `plot` need and prints the versions.")
     check.set_defaults(handler=_check)
@@ -105,6 +111,21 @@ def _plot(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise ResultsError(f"{output}: {error}") from error
     print(output)
+    return 0
+
+
+def _validation(options: argparse.Namespace) -> int:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    from .validation import draw
+
+    output = options.output or os.path.splitext(options.file)[0] + ".png"
+    figure, axes = pyplot.subplots(1, 2, figsize=(11, 5), layout="constrained")
+    draw(options.file, list(axes))
+    figure.savefig(output, dpi=160)
     return 0
 
 

@@ -11,6 +11,7 @@
 #include "cli/table.h"
 #include "cli/validate_e2e.h"
 #include "cli/validate_kept.h"
+#include "cli/validation_file.h"
 #include "gpu/validation/dram_reference.h"
 #include "gpu/validation/measured_report.h"
 
@@ -42,8 +43,10 @@ void add_row(Table& table, const gpu::ErrorGroup& group) {
 
 int validate_measured(const Arguments& arguments) {
   const std::vector<std::string> paths(arguments.positional.begin() + 1, arguments.positional.end());
-  const gpu::MeasuredReport report = gpu::validate_measured(paths, fidelity_option(arguments, gpu::Fidelity::roofline),
-                                                            arguments.text("rows").value_or(""));
+  const gpu::MeasuredReport report =
+      gpu::validate_measured(paths, fidelity_option(arguments, gpu::Fidelity::roofline),
+                             arguments.text("rows").value_or(""), arguments.text("leave-out").value_or(""));
+  if (const auto path = arguments.text("output")) write_validation(*path, report);
   if (arguments.has("json")) {
     std::vector<std::string> groups;
     for (const gpu::ErrorGroup& group : report.groups) {
@@ -79,6 +82,7 @@ int validate_dram(const Arguments& arguments) {
   std::vector<gpu::DramRow> rows = gpu::load_dram_rows(arguments.positional[1]);
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   gpu::run_dram_rows(rows, arguments.integer("jobs", 1, 4096).value_or(cores));
+  if (const auto path = arguments.text("output")) write_validation(*path, rows);
   std::vector<std::string> objects;
   Table table({{"simulator", Align::left},
                {"standard", Align::left},
@@ -137,7 +141,11 @@ Command validate_command() {
           .min_positional = 2,
           .max_positional = 4096,
           .summary = "the model against outside measurements",
-          .options = {{"rows", "OUT.csv", "measured: every input row with its prediction"},
+          .options = {{"output,o", "FILE.h5", "the same as netCDF-4, and a picture of it beside: FILE.png"},
+                      {"leave-out", "GPU",
+                       "measured: decode attention of this GPU (or of each) without its rows: kernels of the nearest "
+                       "architecture, fitted again where a sibling shared them"},
+                      {"rows", "OUT.csv", "measured: every input row with its prediction"},
                       {"octaves", "", "measured: errors by octave of bytes too"},
                       {"fidelity", "TIER", "measured: roofline (default), sampled or detailed memory"},
                       {"jobs", "N", "dram: threads (default: all cores)"},
@@ -145,6 +153,8 @@ Command validate_command() {
           .examples = {"kvtide validate measured measured/h100_sxm_decode_attn.csv --rows rows.csv",
                        "kvtide validate dram dram-reference.csv --json",
                        "kvtide validate kept trace-2k.h5 trace-2k-more.h5 kvpress-reference-2k.h5"},
+                       "kvtide validate measured measured/ --leave-out each",
+                       "kvtide validate dram dram-reference.csv -o dram.h5"},
           .run = &run};
 }
 

@@ -178,11 +178,16 @@ TEST(KernelScope, EmptyMachineIsLeftToAnotherKernel) {
   KernelScope scope;
   scope.min_blocks_per_sm = 0.25;
   DecodeAttentionWork work;
-  work.tasks.push_back({.num_entries = 1024, .hidden_entries = 31, .count = 4});
+  work.tasks.resize(1);
+  work.tasks[0].num_entries = 1024;
+  work.tasks[0].hidden_entries = 31;
+  work.tasks[0].count = 4;
   EXPECT_FALSE(scope.serves(work, 132));
   work.tasks[0].hidden_entries = 128;
   EXPECT_TRUE(scope.serves(work, 132));
-  work.tasks[0] = {.num_entries = 1, .count = 32};
+  work.tasks[0].num_entries = 1;
+  work.tasks[0].hidden_entries = 0;
+  work.tasks[0].count = 32;
   EXPECT_FALSE(scope.serves(work, 132));
   work.tasks[0].count = 33;
   EXPECT_TRUE(scope.serves(work, 132));

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "gpu/validation/leave_out.h"
 #include "gpu/validation/measured_row.h"
 
 namespace kvtide::gpu {
@@ -103,21 +104,32 @@ ErrorStatistics error_statistics(std::vector<double> signed_errors, std::int64_t
   return result;
 }
 
-MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity fidelity,
-                                 const std::string& rows_path) {
+MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity fidelity, const std::string& rows_path,
+                                 const std::string& left_out_gpu) {
+  const std::vector<std::string> files = files_of(paths);
+  const std::string left_out =
+      left_out_gpu.empty() || left_out_gpu == "each" ? left_out_gpu : load_gpu_profile(left_out_gpu).name;
+  MeasuredReport report;
   std::map<GroupKey, Errors> classes, octaves;
   Errors overall;
   std::string written;
-  for (const std::string& path : files_of(paths)) {
+  for (const std::string& path : files) {
     const MeasuredFile file = parse_measured_file_name(path);
+    GpuProfile profile = load_gpu_profile(file.gpu);
+    if (!left_out.empty()) {
+      if (file.operation != "decode_attn" || (left_out != "each" && profile.name != left_out)) continue;
+      profile = leave_out(profile.name, files);
+    }
     const config::CsvTable table = config::CsvTable::load(path);
-    Gpu gpu(load_gpu_profile(file.gpu), fidelity);
+    Gpu gpu(profile, fidelity);
     const double big = 4 * static_cast<double>(gpu.profile().l2_bytes);
     const std::string framework_column = framework_column_of(table);
     for (std::size_t row = 0; row < table.num_rows(); ++row) {
       const double measured = table.number(row, "latency_us", -1e12, 1e12);  // computescale rows are differences
       const RowPrediction prediction = predict_row(gpu, file.operation, table, row);
       const std::string framework = framework_column.empty() ? "" : table.text(row, framework_column);
+      report.rows.push_back({file.gpu, file.operation, framework, prediction.bytes, measured,
+                             prediction.microseconds.value_or(std::numeric_limits<double>::quiet_NaN())});
       std::vector<Errors*> places{&overall, &classes[{file.gpu, file.operation, framework, "all"}],
                                   &octaves[{file.gpu, file.operation, framework, octave_key(prediction.bytes)}]};
       if (prediction.bytes >= big) places.push_back(&classes[{file.gpu, file.operation, framework, "big"}]);
@@ -142,8 +154,9 @@ MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity
     out.close();
     if (!out) throw EnvironmentError(fmt::format("{}: cannot be written", rows_path));
   }
-  MeasuredReport report{groups_of(classes), groups_of(octaves),
-                        error_statistics(overall.signed_errors, overall.refused)};
+  report.groups = groups_of(classes);
+  report.octaves = groups_of(octaves);
+  report.overall = error_statistics(overall.signed_errors, overall.refused);
   for (ErrorGroup& group : report.octaves) group.size_class = octave_label(group.size_class);
   return report;
 }

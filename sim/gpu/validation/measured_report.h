@@ -29,10 +29,21 @@ struct ErrorGroup {
   ErrorStatistics errors;
 };
 
+/// One row of the files beside its prediction.
+struct MeasuredRowResult {
+  std::string gpu;
+  std::string operation;
+  std::string framework;
+  double bytes = 0;
+  double measured_us = 0;
+  double predicted_us = 0;  ///< NaN where the model refuses the row
+};
+
 struct MeasuredReport {
   std::vector<ErrorGroup> groups;   ///< classes all and big
   std::vector<ErrorGroup> octaves;  ///< the same rows by octave of bytes
   ErrorStatistics overall;
+  std::vector<MeasuredRowResult> rows;  ///< every row of every file, in order
 };
 
 /// @param signed_errors  (predicted / measured - 1) x 100 of every predicted row
@@ -40,9 +51,11 @@ struct MeasuredReport {
 
 /// @param paths      files <gpu>_<operation>.csv, or folders of them
 /// @param rows_path  every input row with its prediction is written here; empty: nowhere
+/// @param left_out_gpu  a GPU whose decode attention is predicted without its own rows (leave_out.h); "each": every GPU in
+///                      turn; only files of decode_attn then count, and of a named GPU only its own. Empty: none
 /// @throws InputError        no files, a GPU without a profile, damaged tables
 /// @throws EnvironmentError  rows_path cannot be written
 [[nodiscard]] MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity fidelity,
-                                               const std::string& rows_path = "");
+                                               const std::string& rows_path = "", const std::string& left_out_gpu = "");
 
 }  // namespace kvtide::gpu

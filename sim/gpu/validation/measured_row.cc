@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "gpu/validation/attention_rows.h"
 #include "gpu/validation/measured_comm.h"
 
 namespace kvtide::gpu {
@@ -95,12 +96,21 @@ MeasuredFile parse_measured_file_name(const std::string& path) {
                                fmt::join(measured_operations(), ", ")));
 }
 
+std::optional<DecodeAttentionWork> decode_attention_row(const GpuProfile& profile, const config::CsvTable& table,
+                                                        std::size_t row) {
+  const std::optional<AttentionRow> read = read_attention(table, row);
+  if (!read) return std::nullopt;
+  return work_of(profile, *read, table.text(row, "framework"));
+}
+
 RowPrediction predict_row(Gpu& gpu, const std::string& operation, const config::CsvTable& table, std::size_t row) {
   if (operation == "decode_attn") return predict_attention(gpu, table, row);
   if (operation == "comm") return predict_comm(gpu, table, row);
   if (operation == "prefill_attn") return predict_prefill_row(gpu, table, row);
   if (operation == "quantize") return predict_quantize_row(gpu, table, row);
   if (operation == "gemm") return predict_gemm_row(gpu, table, row);
+  if (operation == "mla_decode") return predict_mla_decode(gpu, table, row);
+  if (operation == "compressed_decode") return predict_compressed_decode(gpu, table, row);
   return {};
 }
 

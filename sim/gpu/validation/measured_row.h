@@ -40,4 +40,8 @@ struct RowPrediction {
 [[nodiscard]] RowPrediction predict_row(Gpu& gpu, const std::string& operation, const config::CsvTable& table,
                                         std::size_t row);
 
+/// The work of a decode_attn row; nothing where the model cannot represent it. @throws InputError on wrong cells
+[[nodiscard]] std::optional<DecodeAttentionWork> decode_attention_row(const GpuProfile& profile,
+                                                                      const config::CsvTable& table, std::size_t row);
+
 }  // namespace kvtide::gpu

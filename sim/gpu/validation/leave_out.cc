@@ -1,0 +1,133 @@
+#include "gpu/validation/leave_out.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "gpu/validation/kernel_calibration.h"
+#include "gpu/validation/measured_row.h"
+
+namespace kvtide::gpu {
+namespace {
+
+/// Does any source of the kernel's facts name the rows of a GPU ("h100_sxm")?
+bool is_calibrated_on(const GpuProfile& profile, const std::string& kernel, const std::string& csv_name) {
+  return std::ranges::any_of(profile.facts, [&](const ProfileFact& fact) {
+    return fact.key.starts_with(kernel + ".") && fact.source.find("calibrated on:") != std::string::npos &&
+           fact.source.find(csv_name) != std::string::npos;
+  });
+}
+
+/// Rows of the measured files that `kernel` serves on the donor.
+std::vector<CalibrationRow> rows_of(const GpuProfile& donor, const AttentionKernel& kernel,
+                                    const std::vector<std::string>& paths) {
+  std::vector<CalibrationRow> rows;
+  for (const std::string& path : paths) {
+    const MeasuredFile file = parse_measured_file_name(path);
+    if (file.operation != "decode_attn" || load_gpu_profile(file.gpu).name != donor.name) continue;
+    const config::CsvTable table = config::CsvTable::load(path);
+    for (std::size_t row = 0; row < table.num_rows(); ++row) {
+      if (table.text(row, "framework") != kernel.framework) continue;
+      const std::optional<DecodeAttentionWork> work = decode_attention_row(donor, table, row);
+      const double measured = table.number(row, "latency_us", -1e12, 1e12);
+      if (!work || measured <= 0) continue;
+      try {
+        if (donor.attention_kernel(kernel.framework, *work).name == kernel.name) rows.push_back({0, *work, measured});
+      } catch (const InputError&) {
+        // Served by no kernel: no row of this one.
+      }
+    }
+  }
+  return rows;
+}
+
+/// Kernels of `donor` under every framework that the GPU has; a framework that the donor does not run gets the donor's
+/// default kernels.
+void append_kernels(const GpuProfile& donor, const std::vector<std::string>& frameworks,
+                    std::vector<AttentionKernel>& kernels) {
+  for (const std::string& framework : frameworks) {
+    const bool is_known = std::ranges::any_of(
+        donor.attention_kernels, [&](const AttentionKernel& kernel) { return kernel.framework == framework; });
+    for (AttentionKernel kernel : donor.attention_kernels) {
+      if (kernel.framework != (is_known ? framework : donor.attention_kernels.front().framework)) continue;
+      if (!is_known && framework.starts_with("mla-")) continue;
+      kernel.framework = framework;
+      kernels.push_back(kernel);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> nearest_gpus(const std::string& profile_name) {
+  // A sibling of the architecture where there is one; else FlashAttention-2 runs on both Ampere and GDDR7 Blackwell,
+  // TensorRT-LLM's kernels for Hopper on both Blackwells.
+  static const std::map<std::string, std::vector<std::string>> nearest{
+      {"h100-sxm", {"h200-sxm"}},
+      {"h200-sxm", {"h100-sxm"}},
+      {"b300-sxm", {"h100-sxm"}},
+      {"a100-sxm-80gb", {"rtx-pro-6000"}},
+      {"rtx-pro-6000", {"a100-sxm-80gb", "h100-sxm"}},
+      {"b60", {"a100-sxm-80gb"}},
+  };
+  const auto found = nearest.find(profile_name);
+  if (found == nearest.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, donors] : nearest) names.push_back(name);
+    throw InputError(fmt::format("--leave-out {}: expected one of {}, or each", profile_name, fmt::join(names, ", ")));
+  }
+  return found->second;
+}
+
+GpuProfile leave_out(const std::string& gpu, const std::vector<std::string>& paths) {
+  GpuProfile profile = load_gpu_profile(gpu);
+  std::vector<std::string> frameworks;
+  for (const AttentionKernel& kernel : profile.attention_kernels) {
+    if (std::ranges::find(frameworks, kernel.framework) == frameworks.end()) frameworks.push_back(kernel.framework);
+  }
+  std::string csv_name;  // "h100_sxm": how sources and files spell the GPU
+  for (const std::string& path : paths) {
+    const MeasuredFile file = parse_measured_file_name(path);
+    if (load_gpu_profile(file.gpu).name == profile.name) csv_name = file.gpu;
+  }
+  std::vector<AttentionKernel> kernels;
+  bool is_first = true;
+  for (const std::string& name : nearest_gpus(profile.name)) {
+    GpuProfile donor = load_gpu_profile(name);
+    for (AttentionKernel& kernel : donor.attention_kernels) {
+      if (csv_name.empty() || !is_calibrated_on(donor, kernel.name, csv_name)) continue;
+      const std::vector<CalibrationRow> rows = rows_of(donor, kernel, paths);
+      if (!rows.empty()) kernel = calibrate_kernel(kernel, {donor}, rows);
+    }
+    std::vector<std::string> missing;
+    for (const std::string& framework : frameworks) {
+      const bool donor_runs_it = std::ranges::any_of(
+          donor.attention_kernels, [&](const AttentionKernel& kernel) { return kernel.framework == framework; });
+      const bool is_done =
+          std::ranges::any_of(kernels, [&](const AttentionKernel& kernel) { return kernel.framework == framework; });
+      // A later donor fills in what the first does not run, and the first fills in what nobody runs.
+      if (!is_done && donor_runs_it) missing.push_back(framework);
+    }
+    append_kernels(donor, missing, kernels);
+    if (is_first) {
+      profile.read_efficiency = donor.read_efficiency;
+      profile.host_launch_time = 0;
+      is_first = false;
+    }
+  }
+  const GpuProfile donor = load_gpu_profile(nearest_gpus(profile.name).front());
+  std::vector<std::string> unknown;
+  for (const std::string& framework : frameworks) {
+    if (std::ranges::none_of(kernels, [&](const AttentionKernel& kernel) { return kernel.framework == framework; })) {
+      unknown.push_back(framework);
+    }
+  }
+  append_kernels(donor, unknown, kernels);
+  for (AttentionKernel& kernel : kernels) kernel = kernel.at_clock(profile.clock);
+  profile.attention_kernels = std::move(kernels);
+  return profile;
+}
+
+}  // namespace kvtide::gpu
