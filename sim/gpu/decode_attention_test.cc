@@ -287,7 +287,7 @@ TEST(DecodeAttentionOnH100, TasksCostMoreThanBytes) {
 // One task more than the SMs starts a second wave; the staircase is flat in between.
 TEST(DecodeAttentionOnH100, WaveStaircaseIsVisible) {
   const double one_wave = h100_us(llama_layer(132, 64, 16));
-  EXPECT_NEAR(h100_us(llama_layer(120, 64, 16)) / one_wave, 1, 0.001);  // device memory is a little busier
+  EXPECT_NEAR(h100_us(llama_layer(120, 64, 16)) / one_wave, 1, 0.01);  // device memory is a little busier
   EXPECT_GT(h100_us(llama_layer(133, 64, 16)), 1.2 * one_wave);
 }
 
