@@ -152,7 +152,7 @@ Command validate_command() {
                       {"json", "", "one JSON document on stdout"}},
           .examples = {"kvtide validate measured measured/h100_sxm_decode_attn.csv --rows rows.csv",
                        "kvtide validate dram dram-reference.csv --json",
-                       "kvtide validate kept trace-2k.h5 trace-2k-more.h5 kvpress-reference-2k.h5"},
+                       "kvtide validate kept trace-2k.h5 trace-2k-more.h5 kvpress-reference-2k.h5",
                        "kvtide validate measured measured/ --leave-out each",
                        "kvtide validate dram dram-reference.csv -o dram.h5"},
           .run = &run};
