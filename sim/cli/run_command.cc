@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -49,6 +50,13 @@ experiment::Overrides overrides_of(const Arguments& arguments) {
 std::int64_t jobs_of(const Arguments& arguments) {
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   return arguments.integer("jobs", 1, 4096).value_or(cores);
+}
+
+void write_timeline(experiment::RunEvaluator& evaluator, const experiment::Run& run, const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  evaluator.write_timeline(run, file);
+  file.close();
+  if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", path));
 }
 
 int finish(const Arguments& arguments, const std::string& output, const experiment::Outcome& outcome) {
@@ -117,6 +125,7 @@ int run(const Arguments& arguments) {
   options.interrupted = &interrupted;
   options.on_progress = [&progress](const experiment::Progress& state) { progress.show(state); };
   options.provenance = {KVTIDE_VERSION, KVTIDE_COMMIT, experiment::creation_time()};
+  if (const auto timeline = arguments.text("timeline")) write_timeline(evaluator, experiment.runs.front(), *timeline);
   const experiment::Outcome outcome = experiment::execute(
       experiment, [&](const experiment::Run& one) { return ranks ? ranks->hand_out(one) : evaluator.evaluate(one); },
       options);
@@ -139,6 +148,8 @@ Command run_command() {
                   {"dry-run", "", "list the expanded runs with memory and time, compute nothing"},
                   {"shard", "I/N", "only every N-th run from I on (I from 0); auto: of a Slurm array or indexed job"},
                   {"resume", "", "keep the finished runs of an interrupted call, compute the rest"},
+                  {"timeline", "FILE.json",
+                   "also the kernels of the first run's decode steps, for ui.perfetto.dev (at most 500,000)"},
                   {"quiet", "", "no progress, no table"},
                   {"json", "", "the summary as JSON on stdout"}},
       .examples = {"kvtide run experiments/demo.yaml -o demo.h5 --jobs 2",

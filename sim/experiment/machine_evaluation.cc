@@ -7,60 +7,11 @@
 #include <numeric>
 
 #include "experiment/loss_evaluation.h"
-#include "gpu/decode_timeline.h"
-#include "kv/cache_timeline.h"
+#include "experiment/served_decode.h"
 #include "kv/partition.h"
 
 namespace kvtide::experiment {
 namespace {
-
-/// Decode steps simulated: two and a half blocks, so that two spikes of the comb are seen.
-std::int64_t num_steps(const kv::Compression& setting, std::int64_t context_tokens) {
-  constexpr std::int64_t kFewest = 64;
-  constexpr std::int64_t kMost = 1024;
-  return std::min(std::clamp(setting.block_size * 5 / 2, kFewest, kMost), context_tokens - 1);
-}
-
-gpu::DecoderShape shape_of(const Model& model) {
-  return {.num_layers = model.num_layers,
-          .hidden_size = model.hidden_size,
-          .num_query_heads = model.num_query_heads,
-          .num_kv_heads = model.num_kv_heads,
-          .head_dim = model.head_dim,
-          .intermediate_size = model.intermediate_size,
-          .vocab_size = model.vocab_size,
-          .weight_bytes_per_element = model.weight_bytes_per_parameter};
-}
-
-struct SteppedDecode {
-  std::vector<gpu::DecodeStepRecord> records;
-  std::int64_t first_position = 0;  ///< context after step 0
-  std::int64_t compressed_blocks = 0;
-};
-
-SteppedDecode step_through(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
-                           const kv::RecordedScores& scores, std::int64_t steps) {
-  const Setting& asked = run.setting;
-  kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, asked.batch}, scores,
-                          asked.context_tokens + kv::mean_padding(setting) - steps);
-  SteppedDecode decode;
-  decode.first_position = asked.context_tokens - steps + 1;
-  decode.records = gpu::decode_timeline(gpu, shape_of(model), steps, [&](std::int64_t) {
-    const kv::CacheEvent event = cache.append();
-    gpu::DecodeStepWork work;
-    work.batch = asked.batch;
-    for (const kv::LayerAttention& layer : cache.attention()) {
-      work.attention.insert(work.attention.end(), static_cast<std::size_t>(layer.num_layers), layer.work);
-    }
-    const gpu::CompressBlocksWork compression = cache.compression_work(event);
-    if (compression.num_blocks > 0) {
-      work.compression = {compression};
-      decode.compressed_blocks += std::max<std::int64_t>(event.completed_blocks, 1);
-    }
-    return work;
-  });
-  return decode;
-}
 
 /// Mean over the last whole block of steps, so that each compression weighs as it comes.
 double mean_step_us(const std::vector<gpu::DecodeStepRecord>& records, std::int64_t block_size) {
@@ -81,7 +32,8 @@ Bytes bytes_at(const Run& run, const kv::Compression& setting, const Model& mode
 std::int64_t max_context(const Run& run, const kv::Compression& setting, const Model& model,
                          const kv::RecordedScores& scores, Bytes capacity) {
   const auto fits = [&](std::int64_t tokens) {
-    return bytes_at(run, setting, model, scores, tokens + kv::mean_padding(setting)) <=
+    return bytes_at(run, setting, model, scores, tokens + kv::mean_padding(setting)) /
+               static_cast<Bytes>(cache_division(model, run.setting)) <=
            capacity / static_cast<Bytes>(run.setting.batch);
   };
   std::int64_t low = 0;
@@ -105,9 +57,10 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
     result.warnings.push_back(fmt::format(
         "the trace has no free block of {} positions: which served blocks stay is arbitrary", setting.block_size));
   }
-  const Bytes capacity = kv_capacity(model, gpu.profile());
-  const auto sequences = [capacity](Bytes bytes) {
-    return bytes == 0 ? 0.0 : std::floor(static_cast<double>(capacity) / static_cast<double>(bytes));
+  const Bytes capacity = kv_capacity(model, gpu.profile(), run.setting.tensor_parallel * run.setting.pipeline_parallel);
+  const auto division = static_cast<double>(cache_division(model, run.setting));
+  const auto sequences = [capacity, division](Bytes bytes) {
+    return bytes == 0 ? 0.0 : std::floor(static_cast<double>(capacity) * division / static_cast<double>(bytes));
   };
   auto& numbers = result.numbers;
   numbers["kv_bytes_full"] = static_cast<double>(full);
@@ -136,16 +89,17 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
     numbers["overlap_share_compressed"] = extra / alone;
     numbers["overlap_share_gpu"] = extra * static_cast<double>(run.setting.batch) / held;
   }
-  const double needed = static_cast<double>(compressed) * static_cast<double>(run.setting.batch);
+  const double needed = static_cast<double>(compressed) * static_cast<double>(run.setting.batch) / division;
   if (needed > static_cast<double>(capacity)) {
-    result.warnings.push_back(fmt::format("batch {} does not fit: its KV needs {}, available {}", run.setting.batch,
-                                          format_bytes(needed), format_bytes(static_cast<double>(capacity))));
+    result.warnings.push_back(fmt::format("batch {} does not fit: its KV needs {} of a GPU, available {}",
+                                          run.setting.batch, format_bytes(needed),
+                                          format_bytes(static_cast<double>(capacity))));
   }
 }
 
 void add_time(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
               const kv::RecordedScores& scores, RunResult& result) {
-  const std::int64_t steps = num_steps(setting, run.setting.context_tokens);
+  const std::int64_t steps = num_decode_steps(setting, run.setting.context_tokens);
   const SteppedDecode compressed = step_through(run, setting, model, gpu, scores, steps);
   const SteppedDecode full = step_through(run, kv::Compression{}, model, gpu, scores, 1);
   auto& numbers = result.numbers;
@@ -160,6 +114,10 @@ void add_time(const Run& run, const kv::Compression& setting, const Model& model
           ? 0.0
           : compress_us / static_cast<double>(compressed.compressed_blocks * run.setting.batch);
   const gpu::DecodeStepRecord& last = full.records.back();
+  double collective_us = 0;
+  for (const gpu::DecodeStepRecord& record : compressed.records)
+    collective_us += to_microseconds(record.collective_duration);
+  numbers["collective_us"] = collective_us / static_cast<double>(compressed.records.size());
   numbers["kv_bound"] = last.attention_duration * 2 > last.duration ||
                                 numbers["max_sequences_full"] < static_cast<double>(run.setting.batch) * 2
                             ? 1
@@ -196,9 +154,9 @@ void add_time(const Run& run, const kv::Compression& setting, const Model& model
 
 }  // namespace
 
-Bytes kv_capacity(const Model& model, const gpu::GpuProfile& profile) {
+Bytes kv_capacity(const Model& model, const gpu::GpuProfile& profile, std::int64_t num_gpus) {
   const auto usable = static_cast<Bytes>(static_cast<double>(profile.reported_bytes) * kUsableMemoryShare);
-  const Bytes taken = model.weight_bytes() + kOverheadBytes;
+  const Bytes taken = model.weight_bytes() / static_cast<Bytes>(num_gpus) + kOverheadBytes;
   return usable > taken ? usable - taken : 0;
 }
 

@@ -30,11 +30,24 @@ const NameResolver::Resolved& NameResolver::model(const std::string& name) {
                                    model.name, unsupported, name));
     }
     resolved.head_dim = model.head_dim;
+    resolved.model = std::make_shared<const Model>(model);
     // The geometry, not the file: comments and the order of keys do not change a run.
     resolved.fingerprint =
         fmt::format("{} {} {} {} {} {} {} {} {} {}", model.num_layers, model.num_query_heads, model.num_kv_heads,
                     model.head_dim, model.hidden_size, model.intermediate_size, model.vocab_size, model.max_positions,
                     model.num_parameters(), model.weight_bytes_per_parameter);
+    // Only what plain models lack, so that their keys stay.
+    if (model.layers.size() > 1 || model.layers.front().window > 0) {
+      for (const LayerKind& kind : model.layers)
+        resolved.fingerprint +=
+            fmt::format(" {} {} {} {}", to_string(kind.kind), kind.count, kind.k_bytes, kind.window);
+    }
+    if (model.experts.num_experts > 0)
+      resolved.fingerprint += fmt::format(" {} {} {} {}", model.experts.num_experts, model.experts.num_active,
+                                          model.experts.intermediate_size, model.experts.shared_intermediate_size);
+    if (model.latent.kv_rank > 0)
+      resolved.fingerprint +=
+          fmt::format(" {} {} {}", model.latent.query_rank, model.latent.kv_rank, model.latent.value_dim);
   } catch (const Error& error) {
     resolved.error = error.what();
   }
@@ -49,6 +62,7 @@ const NameResolver::Resolved& NameResolver::gpu(const std::string& name) {
     resolved.path = located(name);
     const gpu::GpuProfile profile = gpu::load_gpu_profile(resolved.path);
     resolved.fingerprint = profile.name;
+    resolved.most_ranks = profile.interconnect.max_ranks;
     for (const gpu::ProfileFact& fact : profile.facts)
       resolved.fingerprint += fmt::format(" {}={}", fact.key, fact.value);
   } catch (const Error& error) {

@@ -7,6 +7,7 @@
 
 #include "experiment/loss_evaluation.h"
 #include "experiment/machine_evaluation.h"
+#include "experiment/machine_timeline.h"
 #include "experiment/resolved_compression.h"
 
 namespace kvtide::experiment {
@@ -77,9 +78,9 @@ std::shared_ptr<const Model> RunEvaluator::model(const std::string& name) {
   return shared_value(mutex_, models_, name, [&] { return std::make_shared<const Model>(load_model(name)); });
 }
 
-std::shared_ptr<gpu::Gpu> RunEvaluator::gpu(const std::string& name) {
-  return shared_value(mutex_, gpus_, name,
-                      [&] { return std::make_shared<gpu::Gpu>(gpu::load_gpu_profile(name), gpu::Fidelity::sampled); });
+std::shared_ptr<gpu::Gpu> RunEvaluator::gpu(const Setting& setting) {
+  return shared_value(mutex_, gpus_, fmt::format("{}|{}", setting.gpu, to_string(setting.fidelity)),
+                      [&] { return std::make_shared<gpu::Gpu>(gpu::load_gpu_profile(setting.gpu), setting.fidelity); });
 }
 
 RunResult RunEvaluator::evaluate(const Run& run) {
@@ -88,14 +89,23 @@ RunResult RunEvaluator::evaluate(const Run& run) {
   RunResult result;
   result.loss_model = inputs->info().model;
   result.loss_tokens = inputs->num_compressed();
+  result.numbers["num_gpus"] = static_cast<double>(run.setting.tensor_parallel * run.setting.pipeline_parallel);
+  result.texts["machine_fidelity"] = to_string(run.setting.fidelity);
   if (measure.memory || measure.time) {
     const kv::Compression setting = resolved_compression(run, *inputs);
     const auto scores = scores_for(setting, run.setting.layer_budget, *inputs);
-    evaluate_machine(run, setting, *model(run.setting.model), *gpu(run.setting.gpu), *scores, result);
+    evaluate_machine(run, setting, *model(run.setting.model), *gpu(run.setting), *scores, result);
   }
   if (measure.loss || measure.position_scan || measure.prefix_scan || measure.detail)
     evaluate_loss(run, *inputs, result);
   return result;
+}
+
+void RunEvaluator::write_timeline(const Run& run, std::ostream& out) {
+  const auto inputs = trace(run.setting);
+  const auto scores = scores_for(run.setting.compression, *inputs);
+  write_machine_timeline(run, resolved_compression(run, *inputs), *model(run.setting.model), *gpu(run.setting), *scores,
+                         out);
 }
 
 }  // namespace kvtide::experiment

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <ostream>
 #include <string>
 
 #include "experiment/experiment.h"
@@ -27,13 +28,16 @@ class RunEvaluator {
   /// @throws InputError when the run's model, GPU or trace cannot be used
   [[nodiscard]] RunResult evaluate(const Run& run);
 
+  /// The kernels of the run's decode steps as Chrome trace JSON. @throws InputError as evaluate
+  void write_timeline(const Run& run, std::ostream& out);
+
  private:
   template <typename T>
   using Shared = std::shared_future<std::shared_ptr<T>>;
 
   std::shared_ptr<const TraceInputs> trace(const Setting& setting);
   std::shared_ptr<const Model> model(const std::string& name);
-  std::shared_ptr<gpu::Gpu> gpu(const std::string& name);
+  std::shared_ptr<gpu::Gpu> gpu(const Setting& setting);
 
   std::mutex mutex_;
   std::map<std::string, Shared<const TraceInputs>> traces_;

@@ -94,6 +94,18 @@ std::string anchors_text(const Setting& setting) {
 std::string to_string(kv::CacheLayout value) {
   return value == kv::CacheLayout::shared ? "shared" : "per_head";
 }
+std::string to_string(gpu::Fidelity value) {
+  switch (value) {
+    case gpu::Fidelity::detailed:
+      return "detailed";
+    case gpu::Fidelity::sampled:
+      return "sampled";
+    case gpu::Fidelity::roofline:
+      return "roofline";
+  }
+  return "";
+}
+
 std::string to_string(QueryMode value) {
   return value == QueryMode::agnostic ? "agnostic" : "aware";
 }
@@ -157,7 +169,7 @@ std::string canonical_text(const Setting& setting, const std::string& model_fing
   }
   const LossSetting& loss = setting.loss;
   const MeasureSetting& measure = setting.measure;
-  return fmt::format(
+  std::string text = fmt::format(
       "model {}\ngpu {}\ntrace {}\ncontext_tokens {}\nbatch {}\npage_size {}\nlayout {}\ncompression {}\n"
       "loss {} {} {} {} {} {} {} {} {}\nmeasure {} {} {} {} {} {}\nprobe {}\nseed {}\n",
       model_fingerprint, gpu_fingerprint, trace, setting.context_tokens, setting.batch, setting.page_size,
@@ -165,6 +177,11 @@ std::string canonical_text(const Setting& setting, const std::string& model_fing
       to_string(loss.measure_queries), loss.first_query, loss.last_query, to_string(loss.metric), to_string(loss.heads),
       loss.span, loss.requests, measure.memory, measure.time, measure.loss, measure.position_scan, measure.prefix_scan,
       measure.detail, probe_text(setting), setting.seed);
+  // Written only where they differ from the defaults, so that keys and seeds of earlier results stay.
+  if (setting.tensor_parallel > 1 || setting.pipeline_parallel > 1)
+    text += fmt::format("parallel {} {}\n", setting.tensor_parallel, setting.pipeline_parallel);
+  if (setting.fidelity != gpu::Fidelity::sampled) text += fmt::format("fidelity {}\n", to_string(setting.fidelity));
+  return text;
 }
 
 std::string file_fingerprint(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/access_pattern.h"
 #include "kv/cache_layout.h"
 #include "kv/compression/layer_budget.h"
 #include "loss/head_reduction.h"
@@ -33,6 +34,7 @@ enum class LossMetric : std::uint8_t { mass_loss, output_loss, bits_lost };
 using loss::HeadReduction;
 
 [[nodiscard]] std::string to_string(kv::CacheLayout value);
+[[nodiscard]] std::string to_string(gpu::Fidelity value);
 [[nodiscard]] std::string to_string(QueryMode value);
 [[nodiscard]] std::string to_string(MeasureQueries value);
 [[nodiscard]] std::string to_string(LossMetric value);
@@ -77,6 +79,9 @@ struct Setting {
   TraceSource trace;
   std::int64_t context_tokens = 32768;
   std::int64_t batch = 8;
+  std::int64_t tensor_parallel = 1;                 ///< GPUs that share every layer
+  std::int64_t pipeline_parallel = 1;               ///< groups of GPUs, each with a part of the layers
+  gpu::Fidelity fidelity = gpu::Fidelity::sampled;  ///< of the machine's memory
   std::int64_t page_size = 16;
   kv::CacheLayout layout = kv::CacheLayout::per_head;
   kv::LayerBudget layer_budget;  ///< of the evict stages

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "experiment/evict_reader.h"
 #include "experiment/partition_reader.h"
 #include "kv/compression/codec.h"
@@ -245,6 +246,44 @@ void read_trace(const Value& value, TraceSource& trace, NameResolver& resolver) 
 
 }  // namespace
 
+namespace {
+
+/// How the machine is used: ranks, stages, tier of its memory.
+void read_machine(const Value& root, Setting& setting, NameResolver& resolver) {
+  setting.tensor_parallel = root.integer("tensor_parallel", {.fallback = 1, .min = 1, .max = 1024});
+  setting.pipeline_parallel = root.integer("pipeline_parallel", {.fallback = 1, .min = 1, .max = 1024});
+  setting.fidelity = enumerator(root.choice("fidelity", {"detailed", "sampled", "roofline"}, "sampled"),
+                                {gpu::Fidelity::detailed, gpu::Fidelity::sampled, gpu::Fidelity::roofline});
+  const Value ranks = root.at("tensor_parallel");
+  if (!setting.gpu.empty()) {
+    const NameResolver::Resolved& resolved = resolver.gpu(setting.gpu);
+    if (resolved.error.empty() && setting.tensor_parallel > resolved.most_ranks) {
+      ranks.error(
+          fmt::format("the interconnect of this GPU joins {}, got {}", resolved.most_ranks, setting.tensor_parallel));
+    }
+  }
+  if (setting.model.empty()) return;
+  const std::shared_ptr<const Model> model = resolver.model(setting.model).model;
+  if (model == nullptr) return;
+  if (model->num_query_heads % setting.tensor_parallel != 0) {
+    ranks.error(fmt::format("expected a divisor of the model's {} query heads, got {}", model->num_query_heads,
+                            setting.tensor_parallel));
+  } else {
+    try {
+      (void)model->layers_of_rank(setting.tensor_parallel);
+    } catch (const InputError& error) {
+      ranks.error(error.what());
+    }
+  }
+  if (setting.pipeline_parallel > model->num_layers) {
+    root.at("pipeline_parallel")
+        .error(fmt::format("expected at most the model's {} layers, got {}", model->num_layers,
+                           setting.pipeline_parallel));
+  }
+}
+
+}  // namespace
+
 Setting read_setting(const Value& root, NameResolver& resolver) {
   Setting setting;
   std::int64_t head_dim = 0;
@@ -266,6 +305,7 @@ Setting read_setting(const Value& root, NameResolver& resolver) {
   read_trace(root.at("trace"), setting.trace, resolver);
   setting.context_tokens = root.integer("context_tokens", {.fallback = 32768, .min = 1, .max = 1 << 24});
   setting.batch = root.integer("batch", {.fallback = 8, .min = 1, .max = 1 << 20});
+  read_machine(root, setting, resolver);
   const Value cache = root.at("cache");
   setting.page_size = cache.integer("page_size", {.fallback = 16, .min = 1, .max = 65536});
   setting.layout = enumerator(cache.choice("layout", {"per_head", "shared"}, "per_head"),

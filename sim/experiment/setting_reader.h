@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "config/yaml_value.h"
 #include "experiment/setting.h"
+#include "model/model.h"
 
 namespace kvtide::experiment {
 
@@ -17,10 +19,12 @@ class NameResolver {
   explicit NameResolver(std::string base_folder) : base_folder_(std::move(base_folder)) {}
 
   struct Resolved {
-    std::string path;           ///< of the file behind the name
-    std::string fingerprint;    ///< of its content
-    std::int64_t head_dim = 0;  ///< models only
-    std::string error;          ///< not empty: what is wrong with it
+    std::string path;                    ///< of the file behind the name
+    std::string fingerprint;             ///< of its content
+    std::int64_t head_dim = 0;           ///< models only
+    std::shared_ptr<const Model> model;  ///< models only; null where it cannot be used
+    std::int64_t most_ranks = 0;         ///< GPUs only: how many its interconnect joins
+    std::string error;                   ///< not empty: what is wrong with it
   };
   [[nodiscard]] const Resolved& model(const std::string& name);
   [[nodiscard]] const Resolved& gpu(const std::string& name);

@@ -6,28 +6,31 @@
 namespace kvtide::gpu {
 
 engine::Process decode_steps(engine::Simulation& simulation, Gpu& gpu, DecoderShape shape, std::int64_t num_steps,
-                             StepWork work_of, std::vector<DecodeStepRecord>& records) {
+                             StepWork work_of, std::vector<DecodeStepRecord>& records,
+                             StepObserver observe) {
   for (std::int64_t step_index = 0; step_index < num_steps; ++step_index) {
-    const DecodeIteration iteration = decode_iteration(gpu, shape, work_of(step_index));
+    const Iteration iteration = time_iteration(gpu, shape, work_of(step_index));
     DecodeStepRecord record{.step_index = step_index,
                             .start = simulation.now(),
                             .duration = iteration.duration,
                             .compress_duration = iteration.compress_duration,
                             .attention_duration = Picoseconds{0},
+                            .collective_duration = iteration.collective_duration,
                             .hbm_bytes = iteration.hbm_bytes};
     for (const KernelClassTime& sums : iteration.by_class) {
       if (sums.kernel_class == "attention") record.attention_duration = sums.duration;
     }
     co_await simulation.delay(iteration.duration, engine::Priority::completion);
     records.push_back(record);
+    if (observe) observe(iteration, record.start);
   }
 }
 
 std::vector<DecodeStepRecord> decode_timeline(Gpu& gpu, const DecoderShape& shape, std::int64_t num_steps,
-                                              const StepWork& work_of) {
+                                              const StepWork& work_of, const StepObserver& observe) {
   engine::Simulation simulation;
   std::vector<DecodeStepRecord> records;
-  simulation.start(decode_steps(simulation, gpu, shape, num_steps, work_of, records));
+  simulation.start(decode_steps(simulation, gpu, shape, num_steps, work_of, records, observe));
   simulation.run();
   return records;
 }

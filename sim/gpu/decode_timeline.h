@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/simulation.h"
-#include "gpu/decode_iteration.h"
+#include "gpu/iteration_graph.h"
 
 namespace kvtide::gpu {
 
@@ -17,19 +17,23 @@ struct DecodeStepRecord {
   Picoseconds duration{0};           ///< compression included
   Picoseconds compress_duration{0};  ///< 0 when no block became eligible
   Picoseconds attention_duration{0};
+  Picoseconds collective_duration{0};
   Bytes hbm_bytes = 0;
 };
 
 /// Asked at the start of each step: what is in the cache by now, and which blocks became eligible since the last step.
-using StepWork = std::function<DecodeStepWork(std::int64_t step_index)>;
+using StepWork = std::function<IterationWork(std::int64_t step_index)>;
+
+/// Shown every step as it ends, with the time at which it began.
+using StepObserver = std::function<void(const Iteration& iteration, Picoseconds start)>;
 
 /// The process: `num_steps` steps from now on, one record each. `simulation`, `gpu` and `records` must outlive it.
 [[nodiscard]] engine::Process decode_steps(engine::Simulation& simulation, Gpu& gpu, DecoderShape shape,
-                                           std::int64_t num_steps, StepWork work_of,
-                                           std::vector<DecodeStepRecord>& records);
+                                           std::int64_t num_steps, StepWork work_of, std::vector<DecodeStepRecord>& records,
+                                           StepObserver observe = {});
 
 /// The same alone in a simulation of its own.
 [[nodiscard]] std::vector<DecodeStepRecord> decode_timeline(Gpu& gpu, const DecoderShape& shape, std::int64_t num_steps,
-                                                            const StepWork& work_of);
+                                                            const StepWork& work_of, const StepObserver& observe = {});
 
 }  // namespace kvtide::gpu

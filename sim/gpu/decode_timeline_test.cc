@@ -18,13 +18,13 @@ constexpr DecoderShape kShape{.num_layers = 2,
                               .vocab_size = 1000};
 
 /// A block becomes eligible whenever the cache, 100 tokens long at step 0, reaches a multiple of 16.
-DecodeStepWork growing_cache(std::int64_t step_index) {
+IterationWork growing_cache(std::int64_t step_index) {
   const std::int64_t num_entries = 100 + step_index;
   const PageStream stream{static_cast<Bytes>(num_entries) * 128, 2048};
   DecodeAttentionWork attention;
   attention.tasks.push_back({.streams = {stream, stream}, .num_entries = num_entries, .count = 2});
   attention.head_dim = 64;
-  DecodeStepWork work{.batch = 1, .attention = {attention}, .compression = {}};
+  IterationWork work{.batch = 1, .attention = {attention}, .compression = {}};
   if (num_entries % kBlockSize == 0) {
     work.compression.push_back({.num_blocks = 2, .read_bytes = 8192, .write_bytes = 2048, .chunk_bytes = 2048});
   }
@@ -57,7 +57,7 @@ TEST(DecodeTimeline, StepsFollowOneAnotherWithoutGaps) {
   Picoseconds expected{0};
   for (const DecodeStepRecord& record : records) {
     EXPECT_EQ(record.start, expected) << record.step_index;
-    EXPECT_EQ(record.duration, decode_iteration(gpu, kShape, growing_cache(record.step_index)).duration);
+    EXPECT_EQ(record.duration, time_iteration(gpu, kShape, growing_cache(record.step_index)).duration);
     expected += record.duration;
   }
 }
@@ -76,7 +76,7 @@ TEST(DecodeTimeline, RunsBesideOtherProcesses) {
 
 TEST(DecodeTimeline, BadWorkReachesTheCaller) {
   Gpu gpu = h100();
-  EXPECT_THROW((void)decode_timeline(gpu, kShape, 3, [](std::int64_t) { return DecodeStepWork{}; }), InputError);
+  EXPECT_THROW((void)decode_timeline(gpu, kShape, 3, [](std::int64_t) { return IterationWork{}; }), InputError);
   EXPECT_TRUE(decode_timeline(gpu, kShape, 0, growing_cache).empty());
 }
 

@@ -14,6 +14,8 @@ struct KernelGraph::Impl {
   struct Kernel {
     std::string kernel_class;
     Picoseconds duration{0};
+    std::int64_t stage = 0;
+    std::int64_t stream = 0;
   };
   boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Kernel> graph;
 };
@@ -22,8 +24,9 @@ KernelGraph::KernelGraph() : impl_(std::make_unique<Impl>()) {}
 KernelGraph::~KernelGraph() = default;
 KernelGraph::KernelGraph(KernelGraph&&) noexcept = default;
 
-KernelIndex KernelGraph::add(std::string kernel_class, Picoseconds duration, const std::vector<KernelIndex>& after) {
-  const KernelIndex added = boost::add_vertex({std::move(kernel_class), duration}, impl_->graph);
+KernelIndex KernelGraph::add(std::string kernel_class, Picoseconds duration, const std::vector<KernelIndex>& after,
+                             std::int64_t stage, std::int64_t stream) {
+  const KernelIndex added = boost::add_vertex({std::move(kernel_class), duration, stage, stream}, impl_->graph);
   for (const KernelIndex before : after) {
     KVTIDE_ASSERT(before < added, "a kernel depends on one that was added earlier");
     boost::add_edge(before, added, impl_->graph);
@@ -43,6 +46,8 @@ KernelSchedule KernelGraph::schedule() const {
     ScheduledKernel& kernel = schedule.kernels[*place];
     kernel.kernel_class = graph[*place].kernel_class;
     kernel.duration = graph[*place].duration;
+    kernel.stage = graph[*place].stage;
+    kernel.stream = graph[*place].stream;
     for (const auto edge : boost::make_iterator_range(boost::in_edges(*place, graph))) {
       const ScheduledKernel& before = schedule.kernels[boost::source(edge, graph)];
       kernel.start = std::max(kernel.start, before.start + before.duration);

@@ -6,6 +6,7 @@
 // slack.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,7 +22,9 @@ struct ScheduledKernel {
   std::string kernel_class;  ///< "attention"
   Picoseconds start{0};      ///< earliest
   Picoseconds duration{0};
-  Picoseconds slack{0};  ///< it may start that much later without delaying the end; 0 on the critical path
+  std::int64_t stage = 0;   ///< of a pipeline: which GPUs
+  std::int64_t stream = 0;  ///< of that stage
+  Picoseconds slack{0};     ///< it may start that much later without delaying the end; 0 on the critical path
 };
 
 struct KernelSchedule {
@@ -38,7 +41,8 @@ class KernelGraph {
   KernelGraph(KernelGraph&&) noexcept;
 
   /// @param after  indices returned by earlier calls. @throws Error (internal) for any other
-  KernelIndex add(std::string kernel_class, Picoseconds duration, const std::vector<KernelIndex>& after);
+  KernelIndex add(std::string kernel_class, Picoseconds duration, const std::vector<KernelIndex>& after,
+                  std::int64_t stage = 0, std::int64_t stream = 0);
   [[nodiscard]] KernelSchedule schedule() const;
 
  private:

@@ -29,6 +29,27 @@ TEST(KernelGraph, IndependentKernelsRunSideBySide) {
   EXPECT_EQ(graph.schedule().kernels[0].slack.count(), 4);
 }
 
+// Five kernels on two streams, us: q (4) -> attend (10) -> o (3) -> down (5); compress (12) after attend, on the side;
+// the end waits for both. Main: 4 + 10 + 3 + 5 = 22; side: 4 + 10 + 12 = 26: the side stream is critical, o and down may
+// slip by 26 - 22 = 4.
+TEST(KernelGraph, SideStreamBecomesCriticalWhenItIsLonger) {
+  KernelGraph graph;
+  const KernelIndex q = graph.add("q", Picoseconds{4}, {});
+  const KernelIndex attend = graph.add("attend", Picoseconds{10}, {q});
+  const KernelIndex compress = graph.add("compress", Picoseconds{12}, {attend}, 0, 1);
+  const KernelIndex o = graph.add("o", Picoseconds{3}, {attend});
+  const KernelIndex down = graph.add("down", Picoseconds{5}, {o});
+  const KernelSchedule schedule = graph.schedule();
+  EXPECT_EQ(schedule.duration.count(), 26);
+  EXPECT_EQ(schedule.kernels[compress].start.count(), 14);
+  EXPECT_EQ(schedule.kernels[compress].stream, 1);
+  EXPECT_EQ(schedule.kernels[compress].slack.count(), 0);
+  EXPECT_EQ(schedule.kernels[q].slack.count(), 0);
+  EXPECT_EQ(schedule.kernels[attend].slack.count(), 0);
+  EXPECT_EQ(schedule.kernels[o].slack.count(), 4);
+  EXPECT_EQ(schedule.kernels[down].slack.count(), 4);
+}
+
 TEST(KernelGraph, NoKernelsTakeNoTime) {
   EXPECT_EQ(KernelGraph().schedule().duration.count(), 0);
 }

@@ -43,11 +43,13 @@ double queries_of(const Evict& stage, const ScorerNeeds& needs, const Compressio
 }
 
 /// Adds entries that follow the cache in fp16.
-void append_exact(LayerCache& layer, std::int64_t num_entries, std::int64_t head_dim) {
+void append_exact(LayerCache& layer, std::int64_t num_entries, std::int64_t head_dim, bool is_latent) {
   if (num_entries == 0) return;
   const StoredForm form{StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(head_dim)};
+  StoredForm v_form = form;
+  if (is_latent) v_form.columns = 0;
   for (HeadCache& head : layer.heads) {
-    head.segments.push_back({head.num_positions, head.num_positions + num_entries, num_entries, form, form, 0, 0});
+    head.segments.push_back({head.num_positions, head.num_positions + num_entries, num_entries, form, v_form, 0, 0});
     head.num_positions += num_entries;
   }
 }
@@ -55,7 +57,7 @@ void append_exact(LayerCache& layer, std::int64_t num_entries, std::int64_t head
 void add_pools(const std::vector<PagePool>& pools, std::int64_t page_size, std::int64_t head_dim,
                gpu::AttentionTask& task) {
   for (const PagePool& pool : pools) {
-    if (pool.num_pages == 0) continue;
+    if (pool.num_pages == 0 || pool.payload_bytes == 0) continue;  // latent attention stores no V
     task.streams.push_back(
         {pool.payload_bytes + pool.metadata_bytes, static_cast<Bytes>(page_size) * pool.form.entry_bytes()});
     const auto elements = static_cast<double>(pool.num_entries) * pool.form.columns;
@@ -111,20 +113,26 @@ CacheEvent CacheTimeline::append() {
 std::vector<LayerAttention> CacheTimeline::attention() const {
   std::vector<LayerAttention> layers;
   for (const DistinctLayer& distinct : cache_.layers) {
-    LayerCache layer = distinct.cache;
-    append_exact(layer, num_appended_, geometry_.model.head_dim);
+    const LayerKind& kind = distinct.kind;
+    const bool has_window = kind.window > 0;
+    LayerCache layer = has_window ? windowed_cache(distinct, num_positions_) : distinct.cache;
+    if (!has_window) append_exact(layer, num_appended_, distinct.head_dim, kind.is_latent);
     LayerAttention& attention = layers.emplace_back();
     attention.num_layers = distinct.num_layers;
-    attention.work.head_dim = geometry_.model.head_dim;
-    attention.work.query_heads_per_task = geometry_.model.num_query_heads / geometry_.model.num_kv_heads;
+    attention.kind = kind;
+    attention.work.head_dim = std::max<std::int64_t>(1, distinct.head_dim);
+    attention.work.query_heads_per_task =
+        std::max<std::int64_t>(1, geometry_.model.num_query_heads / std::max<std::int64_t>(1, kind.num_kv_heads));
+    attention.work.has_window = has_window;
     attention.work.num_sequences = geometry_.batch;
-    attention.work.interleaves_groups = geometry_.batch > 1 && geometry_.model.num_kv_heads > 1;
+    attention.work.interleaves_groups = geometry_.batch > 1 && kind.num_kv_heads > 1;
     const std::vector<HeadPools> pools = layer_pools(layer, geometry_.page_size, geometry_.layout);
     for (std::size_t head = 0; head < pools.size(); ++head) {
       gpu::AttentionTask& task = attention.work.tasks.emplace_back();
-      add_pools(pools[head].k, geometry_.page_size, geometry_.model.head_dim, task);
-      add_pools(pools[head].v, geometry_.page_size, geometry_.model.head_dim, task);
+      add_pools(pools[head].k, geometry_.page_size, distinct.head_dim, task);
+      add_pools(pools[head].v, geometry_.page_size, distinct.head_dim, task);
       task.num_entries = num_entries(pools[head].k);
+      if (has_window) task.hidden_entries = num_positions_ - task.num_entries;
       task.count = distinct.heads_of_distinct[head] * geometry_.batch;
     }
   }

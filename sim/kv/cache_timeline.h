@@ -21,6 +21,7 @@ struct CacheEvent {
 struct LayerAttention {
   gpu::DecodeAttentionWork work;
   std::int64_t num_layers = 0;
+  LayerKind kind;  ///< of these layers; work has no tasks where they store no positions
 };
 
 class CacheTimeline {

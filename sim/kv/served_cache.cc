@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "kv/compression/importance.h"
 #include "kv/partition.h"
@@ -72,7 +73,36 @@ std::size_t nearest_recorded(std::int64_t served_layer, std::int64_t num_served,
   return best;
 }
 
+/// A model built by hand may have no list of kinds: then all layers are full attention.
+std::vector<LayerKind> kinds_of(const Model& model) {
+  if (!model.kind_of_layer.empty()) return model.layers;
+  const auto bytes = static_cast<Bytes>(model.num_kv_heads * model.head_dim * 2);
+  return {{.count = model.num_layers, .k_bytes = bytes, .v_bytes = bytes, .num_kv_heads = model.num_kv_heads}};
+}
+
+bool is_compressible(const LayerKind& kind) {
+  return kind.kind == AttentionKind::full_attention && kind.num_kv_heads > 0;
+}
+
+/// Latent attention: the value is a view of the key's vector.
+void store_keys_only(LayerCache& layer) {
+  for (HeadCache& head : layer.heads) {
+    for (Segment& segment : head.segments) {
+      segment.v_form.columns = 0;
+      segment.v_metadata = 0;
+    }
+  }
+}
+
 }  // namespace
+
+LayerCache windowed_cache(const DistinctLayer& layer, std::int64_t num_positions) {
+  if (layer.kind.num_kv_heads == 0) return {};
+  const std::int64_t kept = layer.kind.window > 0 ? std::min(layer.kind.window, num_positions) : num_positions;
+  LayerCache cache = compress_layer({}, kept, 1, layer.head_dim, {}, nullptr);
+  if (layer.kind.is_latent) store_keys_only(cache);
+  return cache;
+}
 
 ServedCache serve(const Model& model, const Compression& setting, const RecordedScores& recorded,
                   std::int64_t num_positions) {
@@ -80,28 +110,42 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
   served.num_positions = num_positions;
   const bool has_scores = needs_scores(setting);
   const Evict* positional = positional_stage(setting);
-  // Recorded layer and keep ratio decide a layer; without scores every layer is alike.
-  std::map<std::pair<std::size_t, PartsPerMillion>, std::int64_t> layers_of_recorded;
+  const std::vector<LayerKind> kinds = kinds_of(model);
+  // Kind, recorded layer and keep ratio decide a layer; without scores every layer of a kind is alike.
+  std::map<std::tuple<std::size_t, std::size_t, PartsPerMillion>, std::int64_t> layers_of;
   const PartsPerMillion keep = keep_of(setting);
   for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
-    const std::size_t source = has_scores ? nearest_recorded(layer, model.num_layers, recorded) : 0;
+    const std::size_t kind_index =
+        model.kind_of_layer.empty() ? 0 : model.kind_of_layer[static_cast<std::size_t>(layer)];
+    const bool is_chosen = has_scores && is_compressible(kinds[kind_index]);
+    const std::size_t source = is_chosen ? nearest_recorded(layer, model.num_layers, recorded) : 0;
     const bool is_lazy = source < recorded.is_lazy.size() && recorded.is_lazy[source];
-    layers_of_recorded[{source, has_scores
-                                    ? layer_keep(recorded.budget, keep, layer, model.num_layers, num_positions, is_lazy)
-                                    : keep}] += 1;
+    layers_of[{
+        kind_index, source,
+        is_chosen ? layer_keep(recorded.budget, keep, layer, model.num_layers, num_positions, is_lazy) : keep}] += 1;
   }
-  const std::int64_t num_distinct = has_scores ? std::min(model.num_kv_heads, recorded.num_kv_heads) : 1;
-  std::vector<std::int64_t> heads_of_distinct(static_cast<std::size_t>(num_distinct), 0);
-  for (std::int64_t head = 0; head < model.num_kv_heads; ++head)
-    heads_of_distinct[static_cast<std::size_t>(head % num_distinct)] += 1;
 
   const std::vector<Block> served_free = has_scores ? free_blocks(setting, num_positions) : std::vector<Block>{};
   const std::vector<Block> recorded_free =
       has_scores ? free_blocks(setting, recorded.num_positions) : std::vector<Block>{};
   served.is_arbitrary = has_scores && positional == nullptr && recorded_free.empty() && !served_free.empty();
-  for (const auto& [source, num_layers] : layers_of_recorded) {
-    const std::size_t recorded_index = source.first;
-    const Compression of_layer = with_keep(setting, source.second);
+  for (const auto& [place, num_layers] : layers_of) {
+    const auto [kind_index, recorded_index, keep_of_layer] = place;
+    const Compression of_layer = with_keep(setting, keep_of_layer);
+    const LayerKind& kind = kinds[kind_index];
+    DistinctLayer& layer = served.layers.emplace_back();
+    layer.kind = kind;
+    layer.num_layers = num_layers;
+    layer.head_dim = kind.num_kv_heads > 0 ? static_cast<std::int64_t>(kind.k_bytes) / 2 / kind.num_kv_heads : 0;
+    if (!is_compressible(kind)) {
+      if (kind.num_kv_heads > 0) layer.heads_of_distinct = {kind.num_kv_heads};
+      layer.cache = windowed_cache(layer, num_positions);
+      continue;
+    }
+    const std::int64_t num_distinct = has_scores ? std::min(kind.num_kv_heads, recorded.num_kv_heads) : 1;
+    layer.heads_of_distinct.assign(static_cast<std::size_t>(num_distinct), 0);
+    for (std::int64_t head = 0; head < kind.num_kv_heads; ++head)
+      layer.heads_of_distinct[static_cast<std::size_t>(head % num_distinct)] += 1;
     LayerScores scores;
     if (positional != nullptr) {
       scores = importance(of_layer, *positional_stage(of_layer), {},
@@ -112,10 +156,8 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
                                served_free, num_positions));
       }
     }
-    DistinctLayer& layer = served.layers.emplace_back();
-    layer.cache = compress_layer(of_layer, num_positions, num_distinct, model.head_dim, scores, nullptr);
-    layer.num_layers = num_layers;
-    layer.heads_of_distinct = heads_of_distinct;
+    layer.cache = compress_layer(of_layer, num_positions, num_distinct, layer.head_dim, scores, nullptr);
+    if (kind.is_latent) store_keys_only(layer.cache);
   }
   return served;
 }

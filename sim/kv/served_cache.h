@@ -34,6 +34,8 @@ struct DistinctLayer {
   LayerCache cache;                             ///< one HeadCache per distinct head
   std::int64_t num_layers = 0;                  ///< served layers that use it
   std::vector<std::int64_t> heads_of_distinct;  ///< [distinct head] served KV heads that use it
+  LayerKind kind;                               ///< what these layers are; `cache` has no heads where nothing is stored
+  std::int64_t head_dim = 0;                    ///< channels of a stored key
 };
 
 struct ServedCache {
@@ -43,9 +45,14 @@ struct ServedCache {
       false;  ///< the trace has no free block at this block size, so scores say nothing about the served blocks
 };
 
+/// Layers with a window keep its last positions as they are: what a model never reads again needs no compression. A
+/// latent vector is stored once, as K; linear layers store no positions.
 /// @param num_positions  served context
 [[nodiscard]] ServedCache serve(const Model& model, const Compression& setting, const RecordedScores& recorded,
                                 std::int64_t num_positions);
+
+/// What a layer with a window holds of `num_positions`: the last of them, uncompressed.
+[[nodiscard]] LayerCache windowed_cache(const DistinctLayer& layer, std::int64_t num_positions);
 
 /// Bytes of one sequence over all layers and heads.
 [[nodiscard]] LayerBytes sequence_bytes(const ServedCache& cache, std::int64_t page_size, CacheLayout layout);

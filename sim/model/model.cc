@@ -80,14 +80,24 @@ std::vector<LayerKind> Model::layers_of_rank(std::int64_t num_ranks) const {
 
 std::string Model::unsupported_reason() const {
   for (const LayerKind& layer : layers) {
-    if (layer.kind != AttentionKind::full_attention) return fmt::format("{} layers", to_string(layer.kind));
-    if (layer.is_latent) return "latent attention (one cached vector for all heads)";
+    switch (layer.kind) {
+      case AttentionKind::full_attention:
+      case AttentionKind::sliding_attention:
+      case AttentionKind::chunked_attention:
+        break;
+      case AttentionKind::linear_attention:
+        if (state_elements == 0) return "linear_attention layers with a state of unknown size";
+        break;
+      case AttentionKind::compressed_attention:
+      case AttentionKind::shared_attention:
+      case AttentionKind::no_attention:
+        return fmt::format("{} layers", to_string(layer.kind));
+    }
     if (layer.index_bytes > 0) return "sparse attention with an indexer";
+    if (!layer.is_latent && layer.k_bytes != layer.v_bytes) {
+      return fmt::format("keys of {} beside values of {} bytes a token", layer.k_bytes, layer.v_bytes);
+    }
   }
-  if (layers.size() > 1) return "layers with different KV heads";
-  if (v_head_dim != head_dim) return fmt::format("keys of {} beside values of {} channels", head_dim, v_head_dim);
-  if (experts.num_experts > 0) return "a mixture of experts";
-  if (!weights.has_gated_mlp) return "an MLP without a gate";
   if (weight_format != "16 bit") return fmt::format("quantized weights ({})", weight_format);
   if (kv_format.name != "16 bit") return fmt::format("a checkpoint with a {} KV cache", kv_format.name);
   if (!weights.is_known) return fmt::format("weights of class {}, which are not counted", model_type);

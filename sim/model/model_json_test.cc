@@ -27,7 +27,7 @@ TEST(ModelJson, ReadsBackWithTheContractsKeys) {
   EXPECT_EQ(layers[0].integer("v_bytes"), 64);
   EXPECT_EQ(layers[0].integer("window"), 64);
   EXPECT_TRUE(layers[1].at("window").is_null());
-  EXPECT_EQ(root.string("unsupported_reason"), "sliding_attention layers");
+  EXPECT_TRUE(root.at("unsupported_reason").is_null());
   document.throw_if_errors();
 }
 

@@ -1,0 +1,37 @@
+#pragma once
+// Decode steps of the served model with a setting applied: the cache grows token by token, the machine times each step.
+
+#include <cstdint>
+#include <vector>
+
+#include "experiment/experiment.h"
+#include "gpu/decode_timeline.h"
+#include "kv/cache_timeline.h"
+#include "model/model.h"
+
+namespace kvtide::experiment {
+
+/// Decode steps simulated for a setting: two and a half blocks, so that two spikes of the comb are seen.
+[[nodiscard]] std::int64_t num_decode_steps(const kv::Compression& setting, std::int64_t context_tokens);
+
+/// The matrices of a model, divided as the setting says; what mixes tokens comes from the cache.
+/// @param attention  of the served cache: layers that read alike, together all of them
+[[nodiscard]] gpu::DecoderShape decoder_shape(const Model& model, const Setting& setting,
+                                              const std::vector<kv::LayerAttention>& attention);
+
+/// How many GPUs one sequence's cache is spread over: pipeline stages times the ranks that KV heads can be divided among.
+/// Example: 8 KV heads on 16 ranks: 8. A latent vector is on every rank: 1.
+[[nodiscard]] std::int64_t cache_division(const Model& model, const Setting& setting);
+
+struct SteppedDecode {
+  std::vector<gpu::DecodeStepRecord> records;
+  std::int64_t first_position = 0;  ///< context after step 0
+  std::int64_t compressed_blocks = 0;
+};
+
+/// @param setting  the run's compression, resolved, or none  @param observe  see gpu::StepObserver
+[[nodiscard]] SteppedDecode step_through(const Run& run, const kv::Compression& setting, const Model& model,
+                                         gpu::Gpu& gpu, const kv::RecordedScores& scores, std::int64_t num_steps,
+                                         const gpu::StepObserver& observe = {});
+
+}  // namespace kvtide::experiment

@@ -1,0 +1,353 @@
+#include "gpu/iteration_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "gpu/collective.h"
+
+namespace kvtide::gpu {
+namespace {
+
+constexpr double kActivationBytes = 2;  // of an element
+constexpr std::int64_t kMaxBatch = std::int64_t{1} << 31;
+
+void check(const DecoderShape& shape, const IterationWork& work) {
+  check(shape);
+  if (work.batch < 1 || work.batch > kMaxBatch || work.num_logits < 0 || work.num_logits > work.batch) {
+    throw InputError(fmt::format("model step: batch must be in 1..{} and num_logits in 0..batch, got {} and {}",
+                                 kMaxBatch, work.batch, work.num_logits));
+  }
+  const auto fits = [&](std::size_t size, const char* name, bool may_be_empty) {
+    const bool is_empty = size == 0;
+    if (size != 1 && static_cast<std::int64_t>(size) != shape.num_layers && !(is_empty && may_be_empty)) {
+      throw InputError(
+          fmt::format("model step: {} needs 1 entry or one a layer ({}), got {}", name, shape.num_layers, size));
+    }
+  };
+  fits(work.attention.size(), "attention", false);
+  fits(work.compression.size(), "compression", true);
+  fits(work.prefill.size(), "prefill", true);
+}
+
+template <class Work>
+const Work& of_layer(const std::vector<Work>& works, std::int64_t layer_index) {
+  return works[works.size() == 1 ? 0 : static_cast<std::size_t>(layer_index)];
+}
+
+/// Times each distinct work once. Few are distinct: equal layers, or a handful.
+template <class Work>
+class Memo {
+ public:
+  template <class Timer>
+  const KernelTime& operator()(const Work& work, Timer&& timer) {
+    for (const auto& [known, time] : times_) {
+      if (known == work) return time;
+    }
+    return times_.emplace_back(work, timer(work)).second;
+  }
+
+ private:
+  std::vector<std::pair<Work, KernelTime>> times_;
+};
+
+/// Places kernels on streams and keeps the sums by class. Kernels of one stream run in order.
+class Launcher {
+ public:
+  /// @param wait_for  beside the stream's last kernel
+  void launch(const std::string& kernel_class, const KernelTime& time, std::int64_t stream = 0,
+              std::vector<KernelIndex> wait_for = {}) {
+    if (time.duration.count() == 0) return;
+    auto known = std::ranges::find(by_class_, kernel_class, &KernelClassTime::kernel_class);
+    if (known == by_class_.end()) known = by_class_.insert(known, KernelClassTime{.kernel_class = kernel_class});
+    KernelClassTime& sums = *known;
+    ++sums.num_kernels;
+    sums.duration += time.duration;
+    sums.hbm_bytes += time.hbm_bytes;
+    const auto lane = std::pair{stage_, stream};
+    if (const auto last = last_.find(lane); last != last_.end()) wait_for.push_back(last->second);
+    last_[lane] = graph_.add(kernel_class, time.duration, wait_for, stage_, stream);
+  }
+  /// The last kernel of a stream of the present stage, where it has one.
+  [[nodiscard]] std::vector<KernelIndex> last(std::int64_t stream) const {
+    const auto found = last_.find({stage_, stream});
+    return found == last_.end() ? std::vector<KernelIndex>{} : std::vector{found->second};
+  }
+  /// What follows runs on the next stage's GPUs, after `time` for handing the activations on.
+  void next_stage(const KernelTime& time) {
+    launch("send", time);
+    const KernelIndex sent = last_.at({stage_, 0});
+    ++stage_;
+    last_[{stage_, 0}] = sent;
+  }
+
+  [[nodiscard]] KernelSchedule schedule() const { return graph_.schedule(); }
+  [[nodiscard]] std::vector<KernelClassTime> sums(const KernelSchedule& schedule) const {
+    std::vector<KernelClassTime> sums = by_class_;
+    for (const ScheduledKernel& kernel : schedule.kernels) {
+      if (kernel.slack.count() == 0)
+        std::ranges::find(sums, kernel.kernel_class, &KernelClassTime::kernel_class)->critical_duration +=
+            kernel.duration;
+    }
+    return sums;
+  }
+
+ private:
+  KernelGraph graph_;
+  std::int64_t stage_ = 0;
+  std::map<std::pair<std::int64_t, std::int64_t>, KernelIndex> last_;  // by stage and stream
+  std::vector<KernelClassTime> by_class_;
+};
+
+constexpr std::int64_t kMainStream = 0;
+constexpr std::int64_t kCompressionStream = 1;
+constexpr std::int64_t kSharedExpertStream = 2;
+
+/// Builds one step.
+class StepBuilder {
+ public:
+  StepBuilder(Gpu& gpu, const DecoderShape& shape, const IterationWork& work, L2State l2)
+      : gpu_(gpu), shape_(shape), work_(work), l2_(l2), ranks_(shape.tensor_parallel) {}
+
+  Iteration build() {
+    for (std::int64_t layer_index = 0; layer_index < shape_.num_layers; ++layer_index) {
+      if (layer_index > 0 && stage_of(layer_index) != stage_of(layer_index - 1))
+        launcher_.next_stage(time_send(gpu_.profile(), activation_bytes() / static_cast<Bytes>(ranks_)));
+      mix_tokens(layer_index);
+      if (shape_.has_experts(layer_index)) {
+        run_experts();
+      } else {
+        run_mlp("gate_up_gemm", "down_gemm", shape_.intermediate_size, kMainStream);
+      }
+      launch_all_reduce();
+    }
+    const std::int64_t rows = work_.num_logits > 0 ? work_.num_logits : work_.batch;
+    launcher_.launch("lm_head", linear(rows, share(shape_.vocab_size), shape_.hidden_size));
+
+    iteration_.schedule = launcher_.schedule();
+    iteration_.duration = iteration_.schedule.duration;
+    iteration_.by_class = launcher_.sums(iteration_.schedule);
+    for (const KernelClassTime& sums : iteration_.by_class) iteration_.hbm_bytes += sums.hbm_bytes;
+    return std::move(iteration_);
+  }
+
+ private:
+  /// A rank's part of a dimension that the ranks divide.
+  [[nodiscard]] std::int64_t share(std::int64_t dimension) const {
+    return std::max<std::int64_t>(1, dimension / ranks_);
+  }
+  [[nodiscard]] std::int64_t stage_of(std::int64_t layer_index) const {
+    return layer_index * shape_.pipeline_parallel / shape_.num_layers;
+  }
+  [[nodiscard]] Bytes activation_bytes() const {
+    return static_cast<Bytes>(work_.batch) * static_cast<Bytes>(shape_.hidden_size) *
+           static_cast<Bytes>(kActivationBytes);
+  }
+
+  KernelTime linear(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t num_groups = 1) {
+    return linear_(std::array{m, n, k, num_groups}, [&](const auto&) {
+      const OperandFormat format = shape_.weight_bytes_per_element == 1 ? OperandFormat::fp8 : OperandFormat::bfloat16;
+      return gpu_.gemm({.m = m, .n = n, .k = k, .format = format, .num_groups = num_groups});
+    });
+  }
+
+  /// Norms, RoPE, residual adds and the gate of one layer, as one launch; activations stay in L2.
+  /// Approximation: engines fuse these into two to four launches; each more adds one graph launch, about 1 us a layer.
+  [[nodiscard]] KernelTime elementwise(const AttentionLayer& layer, bool has_experts) const {
+    const GpuProfile& profile = gpu_.profile();
+    const auto rows = static_cast<double>(work_.batch);
+    const auto hidden = static_cast<double>(shape_.hidden_size);
+    const auto rotated = static_cast<double>(share((shape_.num_query_heads + layer.num_kv_heads) * layer.head_dim));
+    const ExpertShape& experts = shape_.experts;
+    const std::int64_t gated = has_experts
+                                   ? experts.num_active * experts.intermediate_size + experts.shared_intermediate_size
+                                   : shape_.intermediate_size;
+    // Two norms with residual read and write 2 rows each; RoPE reads and writes; the gate reads 2 and writes 1.
+    const double elements = 8 * hidden + 2 * rotated + 3 * static_cast<double>(share(gated));
+    KernelTime time;
+    time.duration = from_seconds(profile.graph_launch_latency + profile.l2_latency +
+                                 rows * elements * kActivationBytes / profile.l2_bandwidth);
+    time.limited_by = "launch";
+    return time;
+  }
+
+  void mix_tokens(std::int64_t layer_index) {
+    const AttentionLayer layer = shape_.layer(layer_index);
+    const std::int64_t batch = work_.batch;
+    launcher_.launch("elementwise", elementwise(layer, shape_.has_experts(layer_index)));
+    if (shape_.is_latent()) {
+      project_to_latent();
+    } else {
+      const std::int64_t kv_channels = 2 * std::max<std::int64_t>(1, layer.num_kv_heads / ranks_) * layer.head_dim;
+      launcher_.launch("qkv_gemm",
+                       linear(batch, share(shape_.num_query_heads * layer.head_dim) + kv_channels, shape_.hidden_size));
+    }
+    if (layer.state_bytes > 0) {
+      update_state(layer);
+    } else {
+      attend(layer, layer_index);
+    }
+    const LatentShape& latent = shape_.latent;
+    std::int64_t width = shape_.num_query_heads * layer.head_dim;
+    if (shape_.is_latent()) {
+      width = shape_.num_query_heads * latent.value_dim;
+      launcher_.launch("expand_value", linear(batch, share(width), latent.kv_rank));
+    }
+    launcher_.launch("o_gemm", linear(batch, shape_.hidden_size, share(width)));
+    launch_all_reduce();
+  }
+
+  /// The absorbed form: queries meet the latent directly, so W_uk and W_uv are applied to queries and outputs. One head's
+  /// product reads its own weights: all heads together are one matrix of that width.
+  void project_to_latent() {
+    const LatentShape& latent = shape_.latent;
+    const std::int64_t cached = latent.kv_rank + latent.rope_dim;
+    const std::int64_t queries = share(shape_.num_query_heads * (latent.nope_dim + latent.rope_dim));
+    if (latent.query_rank > 0) {
+      launcher_.launch("query_down_gemm", linear(work_.batch, latent.query_rank + cached, shape_.hidden_size));
+      launcher_.launch("qkv_gemm", linear(work_.batch, queries, latent.query_rank));
+    } else {
+      launcher_.launch("qkv_gemm", linear(work_.batch, queries + cached, shape_.hidden_size));
+    }
+    launcher_.launch("absorb_query",
+                     linear(work_.batch, share(shape_.num_query_heads * latent.nope_dim), latent.kv_rank));
+  }
+
+  void attend(const AttentionLayer& layer, std::int64_t layer_index) {
+    const DecodeAttentionWork own =
+        share_of_rank(of_layer(work_.attention, layer_index), layer.num_kv_heads, shape_.is_latent(), ranks_);
+    if (!own.tasks.empty()) {
+      const KernelTime& attended =
+          attention_(own, [&](const DecodeAttentionWork& each) { return gpu_.decode_attention(each, l2_); });
+      if (!has_attended_) iteration_.attention_row_hit_rate = attended.row_hit_rate;
+      has_attended_ = true;
+      launcher_.launch("attention", attended);
+    }
+    if (!work_.prefill.empty()) {
+      const PrefillAttentionWork prompts = share_of_rank(of_layer(work_.prefill, layer_index), ranks_);
+      launcher_.launch("prefill_attention", prefill_(prompts, [&](const PrefillAttentionWork& each) {
+                         return gpu_.prefill_attention(each, l2_);
+                       }));
+    }
+    if (work_.compression.empty()) return;
+    CompressBlocksWork blocks = of_layer(work_.compression, layer_index);
+    if (!shape_.is_latent()) {
+      const std::int64_t division = std::min(ranks_, layer.num_kv_heads);
+      blocks.num_blocks = ceil_div(blocks.num_blocks, division);
+      blocks.read_bytes /= static_cast<Bytes>(division);
+      blocks.write_bytes /= static_cast<Bytes>(division);
+      blocks.flops /= static_cast<double>(division);
+    }
+    const KernelTime& compressed =
+        compression_(blocks, [&](const CompressBlocksWork& each) { return gpu_.compress_blocks(each); });
+    iteration_.compress_duration += compressed.duration;
+    if (work_.has_side_streams) {
+      launcher_.launch("compress", compressed, kCompressionStream, launcher_.last(kMainStream));
+    } else {
+      launcher_.launch("compress", compressed);
+    }
+  }
+
+  /// A state of constant size, read, updated and written for every sequence, whatever the context.
+  void update_state(const AttentionLayer& layer) {
+    const std::int64_t heads = share(std::max<std::int64_t>(layer.num_kv_heads, shape_.num_query_heads));
+    const Bytes bytes = static_cast<Bytes>(share(layer.state_bytes)) * static_cast<Bytes>(work_.batch);
+    launcher_.launch("linear_attention", gpu_.compress_blocks({.num_blocks = work_.batch * heads,
+                                                               .read_bytes = bytes,
+                                                               .write_bytes = bytes,
+                                                               .chunk_bytes = 4096,
+                                                               .flops = 2 * static_cast<double>(bytes)}));
+  }
+
+  void run_mlp(const std::string& up, const std::string& down, std::int64_t intermediate_size, std::int64_t stream,
+               const std::vector<KernelIndex>& wait_for = {}) {
+    const std::int64_t matrices = shape_.has_gated_mlp ? 2 : 1;
+    launcher_.launch(up, linear(work_.batch, matrices * share(intermediate_size), shape_.hidden_size), stream,
+                     wait_for);
+    launcher_.launch(down, linear(work_.batch, shape_.hidden_size, share(intermediate_size)), stream);
+  }
+
+  void run_experts() {
+    const ExpertShape& experts = shape_.experts;
+    const auto visited =
+        std::max<std::int64_t>(1, std::llround(expected_experts(experts.num_experts, experts.num_active, work_.batch)));
+    const std::int64_t rows = ceil_div(work_.batch * experts.num_active, visited);
+    const std::int64_t own = share(experts.intermediate_size);
+    const bool has_shared = experts.shared_intermediate_size > 0;
+    const bool is_beside = has_shared && work_.has_side_streams;
+    if (is_beside) {
+      run_mlp("shared_gate_up", "shared_down", experts.shared_intermediate_size, kSharedExpertStream,
+              launcher_.last(kMainStream));
+    }
+    launcher_.launch("router", linear(work_.batch, experts.num_experts, shape_.hidden_size));
+    const std::int64_t matrices = shape_.has_gated_mlp ? 2 : 1;
+    launcher_.launch("expert_gate_up", linear(rows, matrices * own, shape_.hidden_size, visited));
+    if (has_shared && !is_beside)
+      run_mlp("shared_gate_up", "shared_down", experts.shared_intermediate_size, kMainStream);
+    launcher_.launch("expert_down", linear(rows, shape_.hidden_size, own, visited), kMainStream,
+                     is_beside ? launcher_.last(kSharedExpertStream) : std::vector<KernelIndex>{});
+  }
+
+  /// Sums the ranks' parts of one layer's output.
+  void launch_all_reduce() {
+    if (ranks_ == 1) return;
+    if (all_reduce_.duration.count() == 0)
+      all_reduce_ = time_collective(gpu_.profile(), {.num_ranks = ranks_, .bytes = activation_bytes()});
+    iteration_.collective_duration += all_reduce_.duration;
+    launcher_.launch("all_reduce", all_reduce_);
+  }
+
+  Gpu& gpu_;
+  const DecoderShape& shape_;
+  const IterationWork& work_;
+  L2State l2_;
+  std::int64_t ranks_;
+  Launcher launcher_;
+  Iteration iteration_;
+  Memo<std::array<std::int64_t, 4>> linear_;
+  Memo<DecodeAttentionWork> attention_;
+  Memo<PrefillAttentionWork> prefill_;
+  Memo<CompressBlocksWork> compression_;
+  KernelTime all_reduce_;
+  bool has_attended_ = false;
+};
+
+}  // namespace
+
+DecodeAttentionWork share_of_rank(const DecodeAttentionWork& work, std::int64_t num_kv_heads, bool is_latent,
+                                  std::int64_t num_ranks) {
+  if (num_ranks == 1) return work;
+  DecodeAttentionWork own = work;
+  const std::int64_t division = is_latent ? 1 : std::min(num_ranks, num_kv_heads);
+  own.query_heads_per_task = std::max<std::int64_t>(1, work.query_heads_per_task * division / num_ranks);
+  // The rank takes every division-th task of the list, so that heads which keep more or less than others mix.
+  std::int64_t passed = 0;
+  for (AttentionTask& task : own.tasks) {
+    const std::int64_t before = passed / division;
+    passed += task.count;
+    task.count = passed / division - before;
+  }
+  std::erase_if(own.tasks, [](const AttentionTask& task) { return task.count == 0; });
+  own.interleaves_groups = work.interleaves_groups && num_kv_heads > division;
+  return own;
+}
+
+PrefillAttentionWork share_of_rank(const PrefillAttentionWork& work, std::int64_t num_ranks) {
+  PrefillAttentionWork own = work;
+  own.heads = std::max<std::int64_t>(1, work.heads / num_ranks);
+  own.kv_heads = std::max<std::int64_t>(1, work.kv_heads / num_ranks);
+  return own;
+}
+
+Iteration time_iteration(Gpu& gpu, const DecoderShape& shape, const IterationWork& work, L2State l2) {
+  check(shape, work);
+  return StepBuilder(gpu, shape, work, l2).build();
+}
+
+}  // namespace kvtide::gpu

@@ -1,0 +1,243 @@
+#include "gpu/iteration_graph.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "gpu/constant_rate_memory.h"
+
+namespace kvtide::gpu {
+namespace {
+
+Gpu h100() {
+  GpuProfile profile = load_gpu_profile("h100-sxm");
+  auto memory = std::make_unique<ConstantRateMemory>(profile.bandwidth, 0.92);
+  return {std::move(profile), std::move(memory)};
+}
+
+// Llama-3.1-8B: 32 x 2 x 8 x 128 x 2 B = 131,072 B a token.
+constexpr DecoderShape kLlama{.num_layers = 32,
+                              .hidden_size = 4096,
+                              .num_query_heads = 32,
+                              .num_kv_heads = 8,
+                              .head_dim = 128,
+                              .intermediate_size = 14336,
+                              .vocab_size = 128256};
+// Qwen3-8B: 36 x 2 x 8 x 128 x 2 B = 147,456 B a token.
+constexpr DecoderShape kQwen{.num_layers = 36,
+                             .hidden_size = 4096,
+                             .num_query_heads = 32,
+                             .num_kv_heads = 8,
+                             .head_dim = 128,
+                             .intermediate_size = 12288,
+                             .vocab_size = 151936};
+
+IterationWork step(const DecoderShape& shape, std::int64_t batch, std::int64_t num_entries, std::int64_t bits) {
+  const Bytes entry_bytes = static_cast<Bytes>(shape.head_dim * bits / 8);
+  const PageStream stream{static_cast<Bytes>(num_entries) * entry_bytes, 16 * entry_bytes};
+  DecodeAttentionWork attention;
+  attention.tasks.push_back(
+      {.streams = {stream, stream}, .num_entries = num_entries, .count = batch * shape.num_kv_heads});
+  attention.query_heads_per_task = shape.num_query_heads / shape.num_kv_heads;
+  attention.head_dim = shape.head_dim;
+  attention.math_bits = bits;
+  IterationWork work;
+  work.batch = batch;
+  work.attention = {attention};
+  return work;
+}
+
+Bytes bytes_of(const Iteration& iteration, const std::string& kernel_class) {
+  for (const KernelClassTime& sums : iteration.by_class) {
+    if (sums.kernel_class == kernel_class) return sums.hbm_bytes;
+  }
+  return 0;
+}
+
+// Field case (hahnyuan/LLM-Viewer#12): 32 query heads on 8 KV heads, 8,192 tokens x 131,072 B = 1 GiB a step, not 4.
+TEST(IterationGraph, GroupedQueriesReadKvHeadsOnce) {
+  Gpu gpu = h100();
+  EXPECT_EQ(bytes_of(time_iteration(gpu, kLlama, step(kLlama, 1, 8192, 16)), "attention"), kGiB);
+}
+
+// Field case (vllm-project/vllm#42058): 16.4 GB of weights, 8 sequences: fp8 cannot gain more than (W + K) / (W + K /
+// 2).
+TEST(IterationGraph, Fp8GainsLessThanTheByteBound) {
+  Gpu gpu = h100();
+  const std::vector<std::pair<std::int64_t, double>> bounds{
+      {1024, 1.036}, {4096, 1.128}, {8192, 1.228}, {16384, 1.371}};
+  for (const auto& [tokens, bound] : bounds) {
+    const double k = 8.0 * static_cast<double>(tokens) * 147456;
+    ASSERT_NEAR((16.4e9 + k) / (16.4e9 + k / 2), bound, 0.001) << "the bound itself";
+    const auto full = time_iteration(gpu, kQwen, step(kQwen, 8, tokens, 16)).duration;
+    const auto fp8 = time_iteration(gpu, kQwen, step(kQwen, 8, tokens, 8)).duration;
+    EXPECT_LE(to_seconds(full) / to_seconds(fp8), bound) << tokens << " tokens";
+  }
+}
+
+// Weights read once a step: 32 x (4096 x (6144 + 4096 + 28672) + 14336 x 4096) + 128256 x 4096 = 7.504e9
+// elements, 15.01 GB; at 3.082 TB/s 4.87 ms. 193 launches of 1.2 to 12 us add less than 1.2 ms.
+TEST(IterationGraph, SmallBatchTakesTheTimeOfItsWeights) {
+  Gpu gpu = h100();
+  const double milliseconds = to_microseconds(time_iteration(gpu, kLlama, step(kLlama, 1, 128, 16)).duration) / 1000;
+  EXPECT_GT(milliseconds, 4.87);
+  EXPECT_LT(milliseconds, 4.87 + 1.2);
+}
+
+TEST(IterationGraph, OneStreamSumsItsKernels) {
+  Gpu gpu = h100();
+  const Iteration iteration = time_iteration(gpu, kLlama, step(kLlama, 4, 1000, 16));
+  Picoseconds sum{0};
+  std::int64_t num_kernels = 0;
+  for (const KernelClassTime& sums : iteration.by_class) {
+    sum += sums.duration;
+    num_kernels += sums.num_kernels;
+  }
+  EXPECT_EQ(sum, iteration.duration);
+  EXPECT_EQ(num_kernels, 32 * 6 + 1);
+  for (const ScheduledKernel& kernel : iteration.schedule.kernels) EXPECT_EQ(kernel.slack.count(), 0);
+}
+
+TEST(IterationGraph, EqualLayersMayBeListedOnceOrEach) {
+  Gpu gpu = h100();
+  const IterationWork once = step(kLlama, 4, 1000, 16);
+  IterationWork each = once;
+  each.attention.assign(32, once.attention[0]);
+  EXPECT_EQ(time_iteration(gpu, kLlama, once).duration, time_iteration(gpu, kLlama, each).duration);
+}
+
+TEST(IterationGraph, CompressionAddsItsKernels) {
+  Gpu gpu = h100();
+  IterationWork work = step(kLlama, 4, 1000, 16);
+  const Picoseconds without = time_iteration(gpu, kLlama, work).duration;
+  const CompressBlocksWork block{
+      .num_blocks = 32, .read_bytes = 32 * 65536, .write_bytes = 32 * 16384, .chunk_bytes = 4096};
+  work.compression = {block};
+  const Iteration with = time_iteration(gpu, kLlama, work);
+  EXPECT_EQ(with.compress_duration, 32 * gpu.compress_blocks(block).duration);
+  EXPECT_EQ(with.duration - without, with.compress_duration);
+}
+
+TEST(IterationGraph, ShapesThatDoNotFitAreRefused) {
+  Gpu gpu = h100();
+  IterationWork work = step(kLlama, 1, 128, 16);
+  work.attention.resize(2);
+  EXPECT_THROW((void)time_iteration(gpu, kLlama, work), InputError);
+  work.attention.clear();
+  EXPECT_THROW((void)time_iteration(gpu, kLlama, work), InputError);
+  work = step(kLlama, 1, 128, 16);
+  work.batch = 0;
+  EXPECT_THROW((void)time_iteration(gpu, kLlama, work), InputError);
+  DecoderShape shape = kLlama;
+  shape.num_layers = 0;
+  EXPECT_THROW((void)time_iteration(gpu, shape, step(kLlama, 1, 128, 16)), InputError);
+}
+
+std::int64_t count_of(const Iteration& iteration, const std::string& kernel_class) {
+  for (const KernelClassTime& sums : iteration.by_class) {
+    if (sums.kernel_class == kernel_class) return sums.num_kernels;
+  }
+  return 0;
+}
+
+// 4 sequences x 4096 channels x 2 B = 32,768 B twice a layer; two ranks send 2 x 1/2 of it each, read here and written
+// there: 65,536 B an all-reduce, 64 of them.
+TEST(IterationGraph, TwoRanksAddTwoAllReducesALayer) {
+  Gpu gpu = h100();
+  DecoderShape shape = kLlama;
+  shape.tensor_parallel = 2;
+  const Iteration iteration = time_iteration(gpu, shape, step(kLlama, 4, 1000, 16));
+  EXPECT_EQ(count_of(iteration, "all_reduce"), 64);
+  EXPECT_EQ(bytes_of(iteration, "all_reduce"), 64u * 65536u);
+  // Half of the KV heads, half of every matrix.
+  const Iteration whole = time_iteration(gpu, kLlama, step(kLlama, 4, 1000, 16));
+  EXPECT_EQ(bytes_of(iteration, "attention") * 2, bytes_of(whole, "attention"));
+  EXPECT_EQ(count_of(whole, "all_reduce"), 0);
+}
+
+// 64 tasks (8 sequences x 8 KV heads) of 4 query heads. 2 ranks: 32 tasks of 4; 8 ranks: 8 of 4; 16 ranks: every KV head
+// twice, 8 tasks of 2 query heads. A latent vector: all tasks, its 128 query heads divided.
+TEST(IterationGraph, RanksDivideKvHeadsAndThenQueryHeads) {
+  DecodeAttentionWork work;
+  work.query_heads_per_task = 4;
+  work.tasks = {{.streams = {}, .count = 24}, {.streams = {}, .count = 40}};
+  const auto tasks = [](const DecodeAttentionWork& own) {
+    std::int64_t sum = 0;
+    for (const AttentionTask& task : own.tasks) sum += task.count;
+    return sum;
+  };
+  EXPECT_EQ(tasks(share_of_rank(work, 8, false, 2)), 32);
+  EXPECT_EQ(share_of_rank(work, 8, false, 2).query_heads_per_task, 4);
+  EXPECT_EQ(tasks(share_of_rank(work, 8, false, 8)), 8);
+  EXPECT_EQ(share_of_rank(work, 8, false, 8).query_heads_per_task, 4);
+  EXPECT_EQ(tasks(share_of_rank(work, 8, false, 16)), 8);
+  EXPECT_EQ(share_of_rank(work, 8, false, 16).query_heads_per_task, 2);
+  work.query_heads_per_task = 128;
+  EXPECT_EQ(tasks(share_of_rank(work, 1, true, 8)), 64);
+  EXPECT_EQ(share_of_rank(work, 1, true, 8).query_heads_per_task, 16);
+}
+
+// Field case C6 at the machine: ranks that neither divide the KV heads nor are a multiple of them are refused.
+TEST(IterationGraph, RanksThatDoNotFitTheHeadsAreRefused) {
+  DecoderShape shape = kLlama;
+  shape.num_kv_heads = 4;
+  for (const std::int64_t ranks : {1, 2, 4, 8, 16}) {
+    shape.tensor_parallel = ranks;
+    EXPECT_NO_THROW(check(shape)) << ranks;
+  }
+  shape.num_query_heads = 48;
+  for (const std::int64_t ranks : {3, 6}) {
+    shape.tensor_parallel = ranks;
+    EXPECT_THROW(check(shape), InputError) << ranks;
+  }
+}
+
+// 8 experts, 2 active: one token visits 2; four tokens 8 x (1 - 0.75^4) = 8 x 0.68359375 = 5.46875; 64 tokens nearly all.
+TEST(IterationGraph, ManyTokensVisitAllExperts) {
+  EXPECT_DOUBLE_EQ(expected_experts(8, 2, 1), 2);
+  EXPECT_DOUBLE_EQ(expected_experts(8, 2, 4), 5.46875);
+  EXPECT_NEAR(expected_experts(8, 2, 64), 8, 1e-6);
+}
+
+// Mixtral-8x7B's layers: an expert has 3 x 4096 x 14336 = 176,160,768 weights of 2 B. One token reads 2 experts of gate
+// and up: 2 x 2 x 4096 x 14336 x 2 B = 469,762,048 B a layer beside activations of some 100 kB.
+TEST(IterationGraph, OneTokenReadsItsActiveExpertsOnly) {
+  Gpu gpu = h100();
+  DecoderShape shape = kLlama;
+  shape.experts = {.num_experts = 8, .num_active = 2, .intermediate_size = 14336};
+  const Iteration iteration = time_iteration(gpu, shape, step(kLlama, 1, 128, 16));
+  EXPECT_NEAR(static_cast<double>(bytes_of(iteration, "expert_gate_up")) / 32, 469762048, 2e5);
+  EXPECT_EQ(count_of(iteration, "router"), 32);
+  EXPECT_EQ(count_of(iteration, "gate_up_gemm"), 0);
+  shape.experts.first_layer = 1;  // the first layer has a dense MLP
+  EXPECT_EQ(count_of(time_iteration(gpu, shape, step(kLlama, 1, 128, 16)), "gate_up_gemm"), 1);
+}
+
+// Beside the attention's successors, compression no longer lengthens the step unless it is the longer branch.
+TEST(IterationGraph, CompressionOnASideStreamIsHidden) {
+  Gpu gpu = h100();
+  IterationWork work = step(kLlama, 4, 1000, 16);
+  const Picoseconds without = time_iteration(gpu, kLlama, work).duration;
+  work.compression = {{.num_blocks = 32, .read_bytes = 32 * 65536, .write_bytes = 32 * 16384, .chunk_bytes = 4096}};
+  const Picoseconds serial = time_iteration(gpu, kLlama, work).duration;
+  work.has_side_streams = true;
+  const Iteration beside = time_iteration(gpu, kLlama, work);
+  EXPECT_GT(serial, without);
+  EXPECT_EQ(beside.duration, without);
+  EXPECT_EQ(count_of(beside, "compress"), 32);
+}
+
+// Four stages of eight layers: three hand-overs of 4 x 4096 x 2 B; the rest is the same work.
+TEST(IterationGraph, PipelineStagesHandActivationsOn) {
+  Gpu gpu = h100();
+  DecoderShape shape = kLlama;
+  const Picoseconds one = time_iteration(gpu, shape, step(kLlama, 4, 1000, 16)).duration;
+  shape.pipeline_parallel = 4;
+  const Iteration staged = time_iteration(gpu, shape, step(kLlama, 4, 1000, 16));
+  EXPECT_EQ(count_of(staged, "send"), 3);
+  EXPECT_EQ(bytes_of(staged, "send"), 3u * 2u * 32768u);
+  EXPECT_GT(staged.duration, one);
+  EXPECT_EQ(staged.schedule.kernels.back().stage, 3);
+}
+
+}  // namespace
+}  // namespace kvtide::gpu

@@ -1,0 +1,129 @@
+#include "gpu/iteration_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+
+namespace kvtide::gpu {
+namespace {
+
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 40;
+constexpr std::size_t kStepsKept = 1 << 16;
+
+/// Entries of one head that a query reads.
+std::int64_t kept_entries(const CachedLayer& layer, std::int64_t length) {
+  if (layer.window > 0) return std::min(layer.window, length);
+  const std::int64_t fixed = std::min(layer.always_kept, length);
+  return fixed + static_cast<std::int64_t>(std::ceil(static_cast<double>(length - fixed) * layer.keep_ratio));
+}
+
+AttentionTask task_of(const CachedLayer& layer, std::int64_t length, std::int64_t page_size, std::int64_t count) {
+  const std::int64_t entries = kept_entries(layer, length);
+  const auto pages = static_cast<Bytes>(ceil_div(entries, page_size));
+  const Bytes page_bytes = static_cast<Bytes>(page_size) * layer.entry_bytes;
+  AttentionTask task{.streams = {{pages * page_bytes, page_bytes}}, .num_entries = entries, .count = count};
+  if (layer.window > 0) task.hidden_entries = length - entries;
+  if (layer.is_dequantized)
+    task.dequantized_elements = 2 * static_cast<double>(entries) * static_cast<double>(layer.head_dim);
+  return task;
+}
+
+}  // namespace
+
+IterationModel::IterationModel(Gpu& gpu, Options options) : gpu_(gpu), options_(std::move(options)) {
+  check(options_.shape);
+  std::int64_t num_layers = 0;
+  for (const CachedLayer& layer : options_.cache) num_layers += layer.num_layers;
+  if (num_layers != options_.shape.num_layers || options_.page_size < 1) {
+    throw InputError(fmt::format("step times: the cache describes {} layers of {}, in pages of {}", num_layers,
+                                 options_.shape.num_layers, options_.page_size));
+  }
+}
+
+IterationModel::Key IterationModel::key_of(const BatchShape& batch) const {
+  std::map<std::int64_t, std::int64_t> counts;
+  for (const std::int64_t length : batch.decode_lengths) {
+    if (length < 1 || length > kMaxTokens) throw InputError(fmt::format("step times: a length of {} tokens", length));
+    ++counts[ceil_div(length, options_.page_size) * options_.page_size];
+  }
+  Key key;
+  key.first.assign(counts.begin(), counts.end());
+  key.second = batch.chunks;
+  for (const PromptChunk& chunk : key.second) {
+    if (chunk.num_new < 1 || chunk.num_cached < 0 || chunk.num_new + chunk.num_cached > kMaxTokens)
+      throw InputError(fmt::format("step times: a chunk of {} tokens after {}", chunk.num_new, chunk.num_cached));
+  }
+  std::ranges::sort(key.second);
+  return key;
+}
+
+/// Prompt chunks against the cache; a latent is expanded to the model's heads first.
+PrefillAttentionWork IterationModel::prefill_of(const CachedLayer& layer,
+                                                const std::vector<PromptChunk>& chunks) const {
+  const DecoderShape& shape = options_.shape;
+  PrefillAttentionWork work;
+  for (const PromptChunk& chunk : chunks) work.sequences.push_back({chunk.num_new, chunk.num_cached, 1});
+  work.heads = shape.num_query_heads;
+  work.kv_heads = layer.num_kv_heads;
+  work.head_dim = layer.head_dim;
+  if (shape.is_latent()) {
+    work.kv_heads = shape.num_query_heads;
+    work.head_dim = shape.latent.nope_dim + shape.latent.rope_dim;
+    work.value_dim = shape.latent.value_dim;
+  }
+  work.window = layer.window;
+  work.page_tokens = options_.page_size;
+  return work;
+}
+
+Iteration IterationModel::iteration_of(const Key& key) {
+  IterationWork work;
+  work.batch = 0;
+  for (const auto& [length, count] : key.first) work.batch += count;
+  work.num_logits = work.batch + static_cast<std::int64_t>(key.second.size());
+  for (const PromptChunk& chunk : key.second) work.batch += chunk.num_new;
+  for (const CachedLayer& layer : options_.cache) {
+    DecodeAttentionWork attention;
+    attention.head_dim = layer.head_dim;
+    attention.query_heads_per_task = std::max<std::int64_t>(1, options_.shape.num_query_heads / layer.num_kv_heads);
+    attention.has_window = layer.window > 0;
+    attention.interleaves_groups = work.batch > 1 && layer.num_kv_heads > 1;
+    for (const auto& [length, count] : key.first)
+      attention.tasks.push_back(task_of(layer, length, options_.page_size, count * layer.num_kv_heads));
+    const PrefillAttentionWork prompts = prefill_of(layer, key.second);
+    for (std::int64_t each = 0; each < layer.num_layers; ++each) {
+      work.attention.push_back(attention);
+      if (!key.second.empty()) work.prefill.push_back(prompts);
+    }
+  }
+  return time_iteration(gpu_, options_.shape, work);
+}
+
+Iteration IterationModel::iteration(const BatchShape& batch) {
+  return iteration_of(key_of(batch));
+}
+
+Picoseconds IterationModel::step(const BatchShape& batch) {
+  if (batch.decode_lengths.empty() && batch.chunks.empty()) return Picoseconds{0};
+  Key key = key_of(batch);
+  {
+    const std::lock_guard lock(mutex_);
+    ++num_lookups_;
+    if (const auto found = known_.find(key); found != known_.end()) {
+      ++num_known_;
+      return found->second;
+    }
+  }
+  const Picoseconds duration = iteration_of(key).duration;
+  const std::lock_guard lock(mutex_);
+  if (known_.size() >= kStepsKept) known_.clear();
+  known_.emplace(std::move(key), duration);
+  return duration;
+}
+
+}  // namespace kvtide::gpu

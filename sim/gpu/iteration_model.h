@@ -1,0 +1,75 @@
+#pragma once
+// How long a step of a serving engine takes, for any mix of sequences: decoding ones of different lengths and chunks of
+// prompts. The same mix is timed once; lengths are rounded up to pages first, which is what the kernels read.
+//
+// Example: decode lengths {100, 97, 2000} in pages of 16: two sequences of 112 entries and one of 2000.
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "gpu/iteration_graph.h"
+
+namespace kvtide::gpu {
+
+/// What the cache of one type of layer holds of a sequence, after compression.
+struct CachedLayer {
+  std::int64_t num_layers = 0;
+  std::int64_t num_kv_heads = 1;
+  std::int64_t head_dim = 128;
+  Bytes entry_bytes = 512;       ///< K and V of one head, metadata included
+  double keep_ratio = 1;         ///< of the positions outside always_kept
+  std::int64_t always_kept = 0;  ///< sinks and recent window
+  std::int64_t window = 0;       ///< of the model; 0: none
+  bool is_dequantized = false;   ///< entries are converted before use
+};
+
+/// Tokens of one prompt that are computed in this step.
+struct PromptChunk {
+  std::int64_t num_new = 0;     ///< >= 1
+  std::int64_t num_cached = 0;  ///< earlier tokens of the same prompt
+  auto operator<=>(const PromptChunk&) const = default;
+};
+
+/// Sequences that decode one token, by length, and prompt chunks.
+struct BatchShape {
+  std::vector<std::int64_t> decode_lengths;  ///< entries attended if nothing was compressed, the new token included
+  std::vector<PromptChunk> chunks;
+};
+
+class IterationModel {
+ public:
+  struct Options {
+    DecoderShape shape;
+    std::vector<CachedLayer> cache;  ///< together shape.num_layers
+    std::int64_t page_size = 16;
+  };
+  /// @param gpu  outlives this object  @throws InputError
+  IterationModel(Gpu& gpu, Options options);
+
+  /// Duration of one step; 0 for an empty batch. Deterministic; safe to call from several threads.
+  /// @throws InputError  negative lengths
+  [[nodiscard]] Picoseconds step(const BatchShape& batch);
+  /// The graph behind step(). @throws InputError  an empty batch
+  [[nodiscard]] Iteration iteration(const BatchShape& batch);
+
+  [[nodiscard]] std::int64_t num_lookups() const { return num_lookups_; }
+  [[nodiscard]] std::int64_t num_known() const { return num_known_; }
+
+ private:
+  using Key = std::pair<std::vector<std::pair<std::int64_t, std::int64_t>>, std::vector<PromptChunk>>;
+  [[nodiscard]] Key key_of(const BatchShape& batch) const;
+  [[nodiscard]] PrefillAttentionWork prefill_of(const CachedLayer& layer, const std::vector<PromptChunk>& chunks) const;
+  [[nodiscard]] Iteration iteration_of(const Key& key);
+
+  Gpu& gpu_;
+  Options options_;
+  std::mutex mutex_;
+  std::map<Key, Picoseconds> known_;
+  std::int64_t num_lookups_ = 0;
+  std::int64_t num_known_ = 0;
+};
+
+}  // namespace kvtide::gpu
