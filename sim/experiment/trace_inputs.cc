@@ -88,7 +88,9 @@ std::shared_ptr<const kv::RecordedScores> TraceInputs::scores(const kv::Compress
       }
       made->is_lazy.push_back(is_lazy(budget, layer));
       kv::Evict of_layer = stage;
-      of_layer.keep = std::get<kv::Evict>(setting_of_layer({.stages = {stage}}, budget, layer).stages.front()).keep;
+      kv::Compression alone;
+      alone.stages = {stage};
+      of_layer.keep = std::get<kv::Evict>(setting_of_layer(alone, budget, layer).stages.front()).keep;
       made->scores.push_back(kv::importance(setting, of_layer, layers_[layer],
                                             {.num_positions = num_compressed_,
                                              .score_window = loss_.score_window,
