@@ -29,16 +29,17 @@ std::string percent(double value) {
 
 std::string statistics_json(const gpu::ErrorStatistics& errors) {
   return fmt::format(
-      R"("rows": {}, "ape_mean": {}, "ape_median": {}, "ape_p90": {}, "signed_median": {}, "refused": {})", errors.rows,
-      json_number(errors.ape_mean), json_number(errors.ape_median), json_number(errors.ape_p90),
-      json_number(errors.signed_median), errors.refused);
+      R"("rows": {}, "ape_mean": {}, "ape_median": {}, "ape_p90": {}, "signed_median": {}, "absolute_median_us": {}, "refused": {})",
+      errors.rows, json_number(errors.ape_mean), json_number(errors.ape_median), json_number(errors.ape_p90),
+      json_number(errors.signed_median), json_number(errors.absolute_median_us), errors.refused);
 }
 
 void add_row(Table& table, const gpu::ErrorGroup& group) {
   const gpu::ErrorStatistics& errors = group.errors;
   table.add_row({group.gpu, group.framework, group.operation, group.size_class, fmt::format("{}", errors.rows),
                  fmt::format("{}", errors.refused), percent(errors.ape_mean), percent(errors.ape_median),
-                 percent(errors.ape_p90), percent(errors.signed_median)});
+                 percent(errors.ape_p90), percent(errors.signed_median),
+                 std::isfinite(errors.absolute_median_us) ? fmt::format("{:.2f}", errors.absolute_median_us) : "-"});
 }
 
 int validate_measured(const Arguments& arguments) {
@@ -67,7 +68,8 @@ int validate_measured(const Arguments& arguments) {
                {"APE mean %", Align::right},
                {"median %", Align::right},
                {"p90 %", Align::right},
-               {"signed %", Align::right}});
+               {"signed %", Align::right},
+               {"median us", Align::right}});
   for (const gpu::ErrorGroup& group : report.groups) add_row(table, group);
   if (arguments.has("octaves")) {
     for (const gpu::ErrorGroup& group : report.octaves) add_row(table, group);

@@ -17,6 +17,7 @@ RowPrediction predict_quantize_row(Gpu& gpu, const config::CsvTable& table, std:
   work.kernel = table.text(row, "framework");
   RowPrediction prediction;
   prediction.bytes = (is_cast ? 3.0 : 2.0) * static_cast<double>(work.num_rows) * static_cast<double>(work.row_size);
+  prediction.is_difference = !is_cast;
   if (table.text(row, "quant_dtype") != "fp8") return prediction;
   KernelTime time = gpu.quantize(work);
   // vLLM's dynamic cast is one kernel: what it costs more is without launch.

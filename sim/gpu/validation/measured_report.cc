@@ -19,6 +19,7 @@ namespace {
 
 struct Errors {
   std::vector<double> signed_errors;
+  std::vector<double> absolute_us;
   std::int64_t refused = 0;
 };
 
@@ -74,11 +75,19 @@ std::string framework_column_of(const config::CsvTable& table) {
   return "";
 }
 
+ErrorStatistics statistics_of(const Errors& found) {
+  ErrorStatistics statistics = error_statistics(found.signed_errors, found.refused);
+  std::vector<double> absolute = found.absolute_us;
+  std::ranges::sort(absolute);
+  statistics.absolute_median_us = median(absolute);
+  return statistics;
+}
+
 std::vector<ErrorGroup> groups_of(const std::map<GroupKey, Errors>& errors) {
   std::vector<ErrorGroup> groups;
   for (const auto& [key, found] : errors) {
     const auto& [gpu, operation, framework, size_class] = key;
-    groups.push_back({gpu, operation, framework, size_class, error_statistics(found.signed_errors, found.refused)});
+    groups.push_back({gpu, operation, framework, size_class, statistics_of(found)});
   }
   return groups;
 }
@@ -128,15 +137,18 @@ MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity
       const double measured = table.number(row, "latency_us", -1e12, 1e12);  // computescale rows are differences
       const RowPrediction prediction = predict_row(gpu, file.operation, table, row);
       const std::string framework = framework_column.empty() ? "" : table.text(row, framework_column);
-      report.rows.push_back({file.gpu, file.operation, framework, prediction.bytes, measured,
+      const std::string operation = prediction.is_difference ? file.operation + " difference" : file.operation;
+      report.rows.push_back({file.gpu, operation, framework, prediction.bytes, measured,
                              prediction.microseconds.value_or(std::numeric_limits<double>::quiet_NaN())});
-      std::vector<Errors*> places{&overall, &classes[{file.gpu, file.operation, framework, "all"}],
-                                  &octaves[{file.gpu, file.operation, framework, octave_key(prediction.bytes)}]};
-      if (prediction.bytes >= big) places.push_back(&classes[{file.gpu, file.operation, framework, "big"}]);
+      std::vector<Errors*> places{&classes[{file.gpu, operation, framework, "all"}],
+                                  &octaves[{file.gpu, operation, framework, octave_key(prediction.bytes)}]};
+      if (prediction.bytes >= big) places.push_back(&classes[{file.gpu, operation, framework, "big"}]);
+      if (!prediction.is_difference) places.push_back(&overall);
       for (Errors* errors : places) {
+        if (prediction.microseconds) errors->absolute_us.push_back(std::abs(*prediction.microseconds - measured));
         if (prediction.microseconds && measured > 0) {
           errors->signed_errors.push_back((*prediction.microseconds / measured - 1) * 100);
-        } else {
+        } else if (!prediction.microseconds || !prediction.is_difference) {
           ++errors->refused;
         }
       }
@@ -156,7 +168,7 @@ MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity
   }
   report.groups = groups_of(classes);
   report.octaves = groups_of(octaves);
-  report.overall = error_statistics(overall.signed_errors, overall.refused);
+  report.overall = statistics_of(overall);
   for (ErrorGroup& group : report.octaves) group.size_class = octave_label(group.size_class);
   return report;
 }

@@ -19,11 +19,12 @@ struct ErrorStatistics {
   double ape_median = 0;
   double ape_p90 = 0;  ///< nearest rank: the smallest error that at least 90 % of the rows do not exceed
   double signed_median = 0;
+  double absolute_median_us = 0;  ///< of |predicted - measured|, over rows of any sign
 };
 
 struct ErrorGroup {
   std::string gpu;
-  std::string operation;
+  std::string operation;  ///< of the file; "quantize difference" for its rows that are differences of two measurements
   std::string framework;
   std::string size_class;  ///< "all", "big" (bytes >= 4 x L2), or an octave of bytes: "[16, 32) MiB"
   ErrorStatistics errors;
@@ -40,9 +41,9 @@ struct MeasuredRowResult {
 };
 
 struct MeasuredReport {
-  std::vector<ErrorGroup> groups;   ///< classes all and big
-  std::vector<ErrorGroup> octaves;  ///< the same rows by octave of bytes
-  ErrorStatistics overall;
+  std::vector<ErrorGroup> groups;       ///< classes all and big
+  std::vector<ErrorGroup> octaves;      ///< the same rows by octave of bytes
+  ErrorStatistics overall;              ///< without differences
   std::vector<MeasuredRowResult> rows;  ///< every row of every file, in order
 };
 

@@ -102,6 +102,23 @@ TEST_F(MeasuredReportFiles, GroupsByFrameworkAndSizeAndCountsRefusals) {
   EXPECT_THAT(text.str(), HasSubstr("h100_sxm,decode_attn,toi,k,1,1024,4,4,128,0,bfloat16,bfloat16,12,\n"));
 }
 
+// A cast of 1 x 32 counts in percent; a difference of -1 us only by its absolute error, in a group of its own.
+TEST_F(MeasuredReportFiles, DifferencesOfMeasurementsStandApart) {
+  write("h100_sxm_quantize.csv",
+        "framework,op,kernel,m,k,quant_dtype,latency_us\n"
+        "vllm,scale_matrix,x,1,32,fp8,2\n"
+        "vllm,computescale,x,1,32,fp8,-1\n");
+  const MeasuredReport report = validate_measured({folder_.string()}, Fidelity::roofline);
+  ASSERT_EQ(report.groups.size(), 2u);
+  EXPECT_EQ(report.groups[0].operation, "quantize");
+  EXPECT_EQ(report.groups[0].errors.rows, 1);
+  EXPECT_EQ(report.groups[1].operation, "quantize difference");
+  EXPECT_EQ(report.groups[1].errors.rows, 0);
+  EXPECT_EQ(report.groups[1].errors.refused, 0);
+  EXPECT_GE(report.groups[1].errors.absolute_median_us, 1);  // no time is below zero
+  EXPECT_EQ(report.overall.rows, 1);
+}
+
 TEST_F(MeasuredReportFiles, ErrorsNameWhatIsMissing) {
   const auto error_of = [](const std::string& path, const std::string& rows = "") {
     try {
