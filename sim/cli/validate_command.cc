@@ -11,6 +11,7 @@
 #include "cli/table.h"
 #include "cli/validate_e2e.h"
 #include "cli/validate_kept.h"
+#include "cli/validate_scan.h"
 #include "cli/validation_file.h"
 #include "gpu/validation/dram_reference.h"
 #include "gpu/validation/measured_report.h"
@@ -132,14 +133,15 @@ int run(const Arguments& arguments) {
   if (what == "dram") return validate_dram(arguments);
   if (what == "e2e") return validate_e2e(arguments);
   if (what == "kept") return validate_kept(arguments);
-  throw InputError(fmt::format("kvtide validate: expected measured, dram, e2e or kept, got \"{}\"", what));
+  if (what == "scan") return validate_scan(arguments);
+  throw InputError(fmt::format("kvtide validate: expected measured, dram, e2e, kept or scan, got \"{}\"", what));
 }
 
 }  // namespace
 
 Command validate_command() {
   return {.name = "validate",
-          .positional = "measured|dram|e2e|kept FILE...",
+          .positional = "measured|dram|e2e|kept|scan FILE...",
           .min_positional = 2,
           .max_positional = 4096,
           .summary = "the model against outside measurements",
@@ -151,10 +153,13 @@ Command validate_command() {
                       {"octaves", "", "measured: errors by octave of bytes too"},
                       {"fidelity", "TIER", "measured: roofline (default), sampled or detailed memory"},
                       {"jobs", "N", "dram: threads (default: all cores)"},
+                      {"limit", "N", "scan: only N prompts, spread evenly"},
+                      {"captures", "FOLDER", "scan: recordings made before, instead of running the model"},
                       {"json", "", "one JSON document on stdout"}},
           .examples = {"kvtide validate measured measured/h100_sxm_decode_attn.csv --rows rows.csv",
                        "kvtide validate dram dram-reference.csv --json",
                        "kvtide validate kept trace-2k.h5 trace-2k-more.h5 kvpress-reference-2k.h5",
+                       "kvtide validate scan real-scan-prompts.h5 real-prefix-scan.csv --limit 12",
                        "kvtide validate measured measured/ --leave-out each",
                        "kvtide validate dram dram-reference.csv -o dram.h5"},
           .run = &run};

@@ -1,0 +1,124 @@
+#include "loss/validation/scan_prediction.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "attention/trace.h"
+#include "base/error.h"
+#include "hdf5/hdf5_file.h"
+#include "kv/compression/evicted_runs.h"
+#include "kv/compression/scorer.h"
+#include "loss/answer_reading.h"
+
+namespace kvtide::loss {
+namespace {
+
+constexpr std::int64_t kScoreWindow = 64;  // last queries that score blocks, and last tokens that stay
+constexpr std::int64_t kPoolSinks = 4;
+
+/// What of a capture the prediction needs besides its tensors.
+struct AskedAnswer {
+  std::vector<double> margins;
+  std::vector<std::int64_t> positions;
+};
+
+AskedAnswer asked_answer(const std::string& capture, const attention::Trace& trace) {
+  AskedAnswer answer;
+  for (const attention::Probe& probe : trace.probes()) {
+    if (probe.is_asked) answer.positions = probe.digit_positions;
+  }
+  {
+    const hdf5::InputFile file(capture);
+    answer.margins = file.read_doubles("/answer/margin");
+  }
+  const attention::QueryRange queries = trace.info().answer;
+  const auto num_queries = static_cast<std::size_t>(queries.last - queries.first + 1);
+  if (answer.positions.empty() || answer.margins.size() != answer.positions.size() ||
+      num_queries != answer.positions.size()) {
+    throw InputError(fmt::format(
+        "{}: expected one margin and one answer query for each of the asked probe's positions, found {} margins, {} "
+        "queries and {} positions",
+        capture, answer.margins.size(), num_queries, answer.positions.size()));
+  }
+  return answer;
+}
+
+}  // namespace
+
+kv::Compression compression_of(const MeasuredSetting& setting) {
+  kv::Compression compression;
+  compression.block_size = setting.block;
+  if (setting.policy == "evict") {
+    compression.sinks = 1;
+    compression.window = kScoreWindow;
+    kv::Evict evict;
+    evict.keep = 1'000'000 - setting.removed_ppm;
+    evict.heads = setting.head_scope == "shared" ? kv::HeadScope::shared : kv::HeadScope::per_head;
+    compression.stages = {evict};
+  } else if (setting.policy == "int2" || setting.policy == "int4") {
+    compression.sinks = 0;
+    compression.window = 0;
+    kv::Quantize quantize;
+    quantize.bits = setting.policy == "int2" ? 2 : 4;
+    quantize.group = setting.block;
+    compression.stages = {quantize};
+  } else {
+    compression.sinks = kPoolSinks;
+    compression.window = kScoreWindow;
+    kv::Pool pool;
+    pool.width = setting.block;
+    pool.rope = setting.policy == "pool_prerope" ? kv::RopeState::pre : kv::RopeState::post;
+    compression.stages = {pool};
+  }
+  return compression;
+}
+
+std::vector<AnswerLoss> predict_prompt(const std::string& capture, const std::vector<MeasuredSetting>& settings) {
+  const attention::Trace trace = attention::Trace::open(capture);
+  const attention::TraceInfo& info = trace.info();
+  const AskedAnswer answer = asked_answer(capture, trace);
+  const auto compressed_tokens = [&](const MeasuredSetting& setting) {
+    return setting.time == CompressionTime::agnostic ? info.num_context : info.question.last;
+  };
+  std::vector<kv::Compression> compressions;
+  compressions.reserve(settings.size());
+  for (const MeasuredSetting& setting : settings) compressions.push_back(compression_of(setting));
+  std::vector<AnswerReading> readings(settings.size(), AnswerReading(answer.positions));
+
+  for (std::int64_t layer = 0; layer < trace.num_layers(); ++layer) {
+    const kv::LayerTensors tensors = trace.load_layer(layer);
+    std::vector<HeadReference> references;
+    references.reserve(tensors.size());
+    for (const kv::HeadTensors& head : tensors) {
+      references.push_back(make_head_reference(head, {info.answer.first, info.answer.last}));
+    }
+    std::array<std::optional<kv::LayerScores>, 2> scores;  // by time
+    for (std::size_t index = 0; index < settings.size(); ++index) {
+      const std::int64_t tokens = compressed_tokens(settings[index]);
+      auto& of_time = scores[static_cast<std::size_t>(settings[index].time)];
+      if (!of_time) of_time = kv::find_scorer("attention_sum").score(tensors, {tokens, kScoreWindow});
+      if (kv::only_evicts(compressions[index])) {
+        const auto evicted = kv::evicted_runs(compressions[index], tokens, *of_time);
+        for (std::size_t head = 0; head < references.size(); ++head) {
+          readings[index].add_evicted(references[head], evicted[head]);
+        }
+      } else {
+        const auto num_heads = static_cast<std::int64_t>(tensors.size());
+        const kv::LayerCache cache =
+            kv::compress_layer(compressions[index], tokens, num_heads, info.head_dim, *of_time, &tensors);
+        for (std::size_t head = 0; head < references.size(); ++head) {
+          readings[index].add_cache(references[head], cache.heads[head]);
+        }
+      }
+    }
+  }
+  std::vector<AnswerLoss> losses;
+  losses.reserve(readings.size());
+  for (const AnswerReading& reading : readings) losses.push_back(answer_loss(answer.margins, reading.lost_share()));
+  return losses;
+}
+
+}  // namespace kvtide::loss

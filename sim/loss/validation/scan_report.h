@@ -1,0 +1,48 @@
+#pragma once
+// How well predicted losses rank measured ones.
+
+#include <cstdint>
+#include <vector>
+
+#include "loss/answer_loss.h"
+#include "loss/validation/measured_scan.h"
+
+namespace kvtide::loss {
+
+inline constexpr double kChanceLoss = 9.2;      ///< nats, four digits at chance; measured losses are capped here
+inline constexpr double kNoticeableLoss = 0.2;  ///< nats; rho is over rows above it
+
+/// Probability that a failing row has the higher score, ties half. NaN without rows of both kinds.
+/// Example: scores 1, 2, 3, failing the last two: 1; failing the outer two: 0.5.
+[[nodiscard]] double area_under_curve(const std::vector<double>& scores, const std::vector<bool>& is_failing);
+
+/// Spearman's rank correlation, mean ranks for ties. NaN below 3 pairs or where one side is constant.
+[[nodiscard]] double rank_correlation(const std::vector<double>& x, const std::vector<double>& y);
+
+struct PredictedRow {
+  MeasuredRow measured;
+  AnswerLoss predicted;
+};
+
+struct ConfigurationReport {
+  MeasuredSetting setting;
+  std::int64_t rows = 0;
+  std::int64_t failing = 0;
+  std::int64_t between = 0;    ///< rows above kNoticeableLoss and below kChanceLoss
+  double auc = 0;              ///< of the weakest predicted margin: a greedy answer fails at its weakest token
+  double rho = 0;              ///< predicted against measured loss, rows above kNoticeableLoss, capped at kChanceLoss
+  double mean_measured = 0;    ///< capped
+  double mean_predicted = 0;   ///< capped
+  double worst_measured = 0;   ///< capped
+  double worst_predicted = 0;  ///< capped
+};
+
+struct ScanReport {
+  std::vector<ConfigurationReport> configurations;  ///< the least certain first: by auc, then rho; NaN last
+  double pooled_auc = 0;                            ///< over all eviction rows
+  std::int64_t rows = 0;                            ///< of every policy
+};
+
+[[nodiscard]] ScanReport report_scans(const std::vector<PredictedRow>& rows);
+
+}  // namespace kvtide::loss

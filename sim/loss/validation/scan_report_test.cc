@@ -1,0 +1,62 @@
+#include "loss/validation/scan_report.h"
+
+#include <cmath>
+
+namespace kvtide::loss {
+namespace {
+
+TEST(ScanReport, AreaIsTheShareOfPairsInOrder) {
+  EXPECT_DOUBLE_EQ(area_under_curve({1, 2, 3}, {false, true, true}), 1.0);
+  EXPECT_DOUBLE_EQ(area_under_curve({1, 2, 3}, {true, true, false}), 0.0);
+  EXPECT_DOUBLE_EQ(area_under_curve({1, 2, 3}, {true, false, true}), 0.5);
+  EXPECT_DOUBLE_EQ(area_under_curve({1, 1}, {true, false}), 0.5);  // a tie counts half
+  EXPECT_TRUE(std::isnan(area_under_curve({1, 2}, {true, true})));
+}
+
+// Ranks 1 2 3 4 against 1 3 2 4: 1 - 6 * (1 + 1) / (4 * 15) = 0.8.
+TEST(ScanReport, RankCorrelationIsSpearmans) {
+  EXPECT_NEAR(rank_correlation({10, 20, 30, 40}, {1, 5, 3, 9}), 0.8, 1e-12);
+  EXPECT_NEAR(rank_correlation({1, 2, 3}, {3, 2, 1}), -1.0, 1e-12);
+  // Ranks 1 2 3 against 1.5 1.5 3: covariance 1.5, variances 2 and 1.5.
+  EXPECT_NEAR(rank_correlation({1, 2, 3}, {7, 7, 9}), 1.5 / std::sqrt(3.0), 1e-12);
+  EXPECT_TRUE(std::isnan(rank_correlation({1, 2}, {1, 2})));
+  EXPECT_TRUE(std::isnan(rank_correlation({1, 2, 3}, {5, 5, 5})));
+}
+
+PredictedRow row(std::string policy, double measured, bool is_failing, double loss, double margin) {
+  PredictedRow result;
+  result.measured.setting.scan = "prefix";
+  result.measured.setting.policy = std::move(policy);
+  result.measured.loss = measured;
+  result.measured.is_failing = is_failing;
+  result.predicted = {loss, margin};
+  return result;
+}
+
+TEST(ScanReport, LossesAreCappedAtChanceAndSmallOnesDoNotRank) {
+  // Above 0.2 nats: 1, 3 and 11 (capped to 9.2), in the predicted order; 0.1 and 0.2 would spoil it.
+  const ScanReport report =
+      report_scans({row("evict", 0.1, false, 5, 3), row("evict", 0.2, false, 4, 2), row("evict", 1, false, 1, 1),
+                    row("evict", 3, true, 2, -1), row("evict", 11, true, 10, -2)});
+  ASSERT_EQ(report.configurations.size(), 1U);
+  const ConfigurationReport& only = report.configurations.front();
+  EXPECT_EQ(only.rows, 5);
+  EXPECT_EQ(only.failing, 2);
+  EXPECT_EQ(only.between, 2);
+  EXPECT_NEAR(only.rho, 1.0, 1e-12);
+  EXPECT_DOUBLE_EQ(only.auc, 1.0);
+  EXPECT_NEAR(only.mean_measured, (0.1 + 0.2 + 1 + 3 + 9.2) / 5, 1e-12);
+  EXPECT_NEAR(only.mean_predicted, (5 + 4 + 1 + 2 + 9.2) / 5, 1e-12);
+  EXPECT_DOUBLE_EQ(only.worst_predicted, 9.2);
+}
+
+TEST(ScanReport, PooledAreaIsOverEvictionsOnly) {
+  const ScanReport report =
+      report_scans({row("evict", 5, true, 5, -1), row("evict", 0, false, 0, 1), row("int2", 5, true, 0, 9)});
+  EXPECT_EQ(report.rows, 3);
+  EXPECT_DOUBLE_EQ(report.pooled_auc, 1.0);
+  EXPECT_EQ(report.configurations.size(), 2U);
+}
+
+}  // namespace
+}  // namespace kvtide::loss
