@@ -138,14 +138,14 @@ int validate_scan(const Arguments& arguments) {
   const std::vector<std::string> names =
       chosen_prompts(rows, arguments.integer("limit", 1, kMaxPrompts).value_or(kMaxPrompts));
   std::vector<loss::PredictedRow> predicted;
-  if (const auto folder = arguments.text("captures")) {
+  if (const auto captures = arguments.text("captures")) {
     for (const std::string& name : names) {
       std::string file = name;
       file.replace(file.find(':'), 1, "-");
-      const std::string capture = fmt::format("{}/{}.h5", *folder, file);
+      const std::string capture = fmt::format("{}/{}.h5", *captures, file);
       if (std::filesystem::exists(capture)) predict(capture, rows.at(name), predicted);
     }
-    if (predicted.empty()) throw InputError(fmt::format("--captures: {} holds none of the prompts", *folder));
+    if (predicted.empty()) throw InputError(fmt::format("--captures: {} holds none of the prompts", *captures));
   } else {
     const TemporaryFolder folder;
     AnalysisStream stream(python_with_model(), {"capture", prompts, "--only", fmt::format("{}", fmt::join(names, ",")),

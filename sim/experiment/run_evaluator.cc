@@ -103,9 +103,9 @@ RunResult RunEvaluator::evaluate(const Run& run) {
 
 void RunEvaluator::write_timeline(const Run& run, std::ostream& out) {
   const auto inputs = trace(run.setting);
-  const auto scores = scores_for(run.setting.compression, *inputs);
-  write_machine_timeline(run, resolved_compression(run, *inputs), *model(run.setting.model), *gpu(run.setting), *scores,
-                         out);
+  const kv::Compression setting = resolved_compression(run, *inputs);
+  const auto scores = scores_for(setting, run.setting.layer_budget, *inputs);
+  write_machine_timeline(run, setting, *model(run.setting.model), *gpu(run.setting), *scores, out);
 }
 
 }  // namespace kvtide::experiment

@@ -87,9 +87,11 @@ bool is_compressible(const LayerKind& kind) {
 /// Latent attention: the value is a view of the key's vector.
 void store_keys_only(LayerCache& layer) {
   for (HeadCache& head : layer.heads) {
-    for (Segment& segment : head.segments) {
-      segment.v_form.columns = 0;
-      segment.v_metadata = 0;
+    for (std::vector<Segment>* stored : {&head.segments, &head.copies}) {
+      for (Segment& segment : *stored) {
+        segment.v_form = {};  // no columns: no bytes, whatever the codec
+        segment.v_metadata = 0;
+      }
     }
   }
 }

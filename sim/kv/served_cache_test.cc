@@ -109,6 +109,26 @@ CacheTimeline timeline(Compression setting, std::int64_t prompt) {
 }
 
 // Case Q5: residual 128, prompt 100 -> flushes at decode steps 28, 156; two more tokens in front: 26, 154.
+TEST(ServedCache, ALatentVectorIsStoredOnceUnderEveryCodec) {
+  // One vector of 512 + 64 elements a token and layer, no values of its own: 1,152 B at 16 bits.
+  Model model;
+  model.num_layers = 2;
+  model.num_query_heads = 16;
+  model.num_kv_heads = 1;
+  model.head_dim = 576;
+  model.layers = {{.count = 2, .k_bytes = 1152, .v_bytes = 0, .num_kv_heads = 1, .is_latent = true}};
+  model.kind_of_layer = {0, 0};
+  const auto bytes_of = [&model](const std::vector<Stage>& stages) {
+    Compression setting;
+    setting.stages = stages;
+    const ServedCache cache = serve(model, setting, {}, 4096);
+    return sequence_bytes(cache, 16, CacheLayout::per_head).total;
+  };
+  EXPECT_EQ(bytes_of({}), 2U * 4096U * 1152U);
+  // fp8 without groups is one byte an element; the blocks of 128 with the sinks and the window stay at 16 bits.
+  EXPECT_EQ(bytes_of({Quantize{.k_format = "fp8_e4m3", .v_format = "fp8_e4m3"}}), 2U * (3840U * 576U + 256U * 1152U));
+}
+
 TEST(CacheTimeline, FlushPhaseMovesWithThePrompt) {
   Quantize stage;
   stage.residual = 128;

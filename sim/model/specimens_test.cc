@@ -140,8 +140,8 @@ TEST(Specimens, WhatCannotBeRunSaysWhy) {
   EXPECT_EQ(reasons["llama3.1-8b-rope-llama3"], "");
   EXPECT_EQ(reasons["llama1-7b-missing-kv-heads"], "");
   EXPECT_EQ(reasons["qwen2-7b-window-present-but-off"], "");
-  EXPECT_EQ(reasons["deepseek-v3-mla-yarn-type"], "");
-  EXPECT_EQ(reasons["gpt-oss-20b-layer-types-sinks"], "");
+  EXPECT_EQ(reasons["deepseek-v3-mla-yarn-type"], "quantized weights (fp8)");
+  EXPECT_EQ(reasons["gpt-oss-20b-layer-types-sinks"], "quantized weights (mxfp4)");
   EXPECT_EQ(reasons["minimax-text-01-attn-type-list"], "weights of class minimax_text_01, which are not counted");
   EXPECT_EQ(reasons["falcon-7b-resaved-kv71"], "");
   EXPECT_EQ(reasons["qwen3-32b-fp8-kvcache-scheme"], "quantized weights (FP8)");

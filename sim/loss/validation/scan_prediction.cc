@@ -62,7 +62,7 @@ kv::Compression compression_of(const MeasuredSetting& setting) {
     compression.sinks = 0;
     compression.window = 0;
     kv::Quantize quantize;
-    quantize.bits = setting.policy == "int2" ? 2 : 4;
+    quantize.k_format = quantize.v_format = setting.policy;
     quantize.group = setting.block;
     compression.stages = {quantize};
   } else {
