@@ -33,7 +33,10 @@ def lookup(document: dict[str, Any], dotted: str, default: Any = None) -> Any:
 
 
 def swept_columns(results: Results) -> list[str]:
-    """Columns that say what was varied: those that are no computed quantity."""
+    """Columns that say what was varied: the file's own list, in older files those that are no computed quantity."""
+    if "swept_keys" in results.attrs:
+        keys = str(results.attrs["swept_keys"]).split("\n")
+        return [name for name in results.summary.columns if name in keys]
     return [name for name in results.summary.columns if name not in COMPUTED]
 
 

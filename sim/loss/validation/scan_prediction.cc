@@ -16,6 +16,7 @@
 namespace kvtide::loss {
 namespace {
 
+constexpr std::int64_t kValueGroup = 64;   // channels of a head of the measured model
 constexpr std::int64_t kScoreWindow = 64;  // last queries that score blocks, and last tokens that stay
 constexpr std::int64_t kPoolSinks = 4;
 
@@ -63,7 +64,9 @@ kv::Compression compression_of(const MeasuredSetting& setting) {
     compression.window = 0;
     kv::Quantize quantize;
     quantize.k_format = quantize.v_format = setting.policy;
-    quantize.group = setting.block;
+    // A group of values lies within a head: blocks of 128 tokens have their keys in two groups of 64 where the measured
+    // cache had one.
+    quantize.group = std::min<std::int64_t>(setting.block, kValueGroup);
     compression.stages = {quantize};
   } else {
     compression.sinks = kPoolSinks;
