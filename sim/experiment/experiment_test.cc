@@ -131,7 +131,8 @@ TEST_F(ExperimentFile, NameModelGpuAndTraceAreRequired) {
 
 TEST_F(ExperimentFile, ModelThatCannotBeSimulatedSaysWhatItHas) {
   try {
-    (void)parse_experiment("name: n\nmodel: minimax-text-01\ngpu: h100-sxm\ntrace: none.h5", "e.yaml", folder_.string());
+    (void)parse_experiment("name: n\nmodel: minimax-text-01\ngpu: h100-sxm\ntrace: none.h5", "e.yaml",
+                           folder_.string());
     FAIL();
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("e.yaml:2:8: model: kvtide run cannot simulate minimax-text-01: it has "

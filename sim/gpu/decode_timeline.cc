@@ -6,8 +6,7 @@
 namespace kvtide::gpu {
 
 engine::Process decode_steps(engine::Simulation& simulation, Gpu& gpu, DecoderShape shape, std::int64_t num_steps,
-                             StepWork work_of, std::vector<DecodeStepRecord>& records,
-                             StepObserver observe) {
+                             StepWork work_of, std::vector<DecodeStepRecord>& records, StepObserver observe) {
   for (std::int64_t step_index = 0; step_index < num_steps; ++step_index) {
     const Iteration iteration = time_iteration(gpu, shape, work_of(step_index));
     DecodeStepRecord record{.step_index = step_index,

@@ -29,8 +29,8 @@ using StepObserver = std::function<void(const Iteration& iteration, Picoseconds 
 
 /// The process: `num_steps` steps from now on, one record each. `simulation`, `gpu` and `records` must outlive it.
 [[nodiscard]] engine::Process decode_steps(engine::Simulation& simulation, Gpu& gpu, DecoderShape shape,
-                                           std::int64_t num_steps, StepWork work_of, std::vector<DecodeStepRecord>& records,
-                                           StepObserver observe = {});
+                                           std::int64_t num_steps, StepWork work_of,
+                                           std::vector<DecodeStepRecord>& records, StepObserver observe = {});
 
 /// The same alone in a simulation of its own.
 [[nodiscard]] std::vector<DecodeStepRecord> decode_timeline(Gpu& gpu, const DecoderShape& shape, std::int64_t num_steps,
