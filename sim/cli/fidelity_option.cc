@@ -3,19 +3,12 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "experiment/setting.h"
 
 namespace kvtide::cli {
 
 std::string fidelity_name(gpu::Fidelity fidelity) {
-  switch (fidelity) {
-    case gpu::Fidelity::detailed:
-      return "detailed";
-    case gpu::Fidelity::sampled:
-      return "sampled";
-    case gpu::Fidelity::roofline:
-      return "roofline";
-  }
-  throw InputError("unknown fidelity");
+  return experiment::to_string(fidelity);
 }
 
 gpu::Fidelity fidelity_option(const Arguments& arguments, gpu::Fidelity fallback) {
