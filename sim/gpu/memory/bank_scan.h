@@ -22,6 +22,18 @@ constexpr int kMaxBanks = 64;  ///< of a pseudo channel: one machine word of fla
 constexpr std::int32_t kNoKey = std::numeric_limits<std::int32_t>::max();
 constexpr ShortTick kNotSoon = std::numeric_limits<ShortTick>::max();
 
+constexpr int kRead = 0, kWrite = 1;  ///< kinds of requests
+
+/// A set of one bank.
+constexpr std::uint64_t bit(int bank) {
+  return std::uint64_t{1} << bank;
+}
+
+/// A command of `ready` waits until `tick` at least. @param tick  since the epoch, fits a ShortTick
+inline void raise_to(ShortTick& ready, std::int64_t tick) {
+  ready = std::max(ready, static_cast<ShortTick>(tick));
+}
+
 template <typename T>
 using PerBank = std::array<T, kMaxBanks>;
 

@@ -5,19 +5,6 @@
 #include <cmath>
 
 namespace kvtide::gpu {
-namespace {
-
-constexpr int kRead = 0, kWrite = 1;
-
-constexpr std::uint64_t bit(int index) {
-  return std::uint64_t{1} << index;
-}
-
-void raise_to(ShortTick& ready, Tick tick) {
-  ready = std::max(ready, static_cast<ShortTick>(tick));
-}
-
-}  // namespace
 
 CompletionCalendar::CompletionCalendar(Tick horizon)
     : ring_(std::bit_ceil(static_cast<std::size_t>(horizon) + 1), 0), mask_(ring_.size() - 1) {}

@@ -5,19 +5,6 @@
 #include "gpu/memory/channel_controller.h"
 
 namespace kvtide::gpu {
-namespace {
-
-constexpr int kRead = 0, kWrite = 1;
-
-constexpr std::uint64_t bit(int index) {
-  return std::uint64_t{1} << index;
-}
-
-void raise_to(ShortTick& ready, Tick tick) {
-  ready = std::max(ready, static_cast<ShortTick>(tick));
-}
-
-}  // namespace
 
 void ChannelController::close_all(PseudoChannel& pc, ShortTick now) {
   hold_row_bus(now, timings_.precharge_bus);

@@ -168,7 +168,8 @@ TEST_P(MeasuredShape, WindowUnderXqaCostsItsEmptyBlocks) {
   const auto is_windowed = [](const Row& row) {
     return row.framework == "trtllm" && row.window == 128 && row.kv_len >= 2048;
   };
-  if (std::ranges::none_of(rows(), is_windowed)) GTEST_SKIP() << "no such rows";
+  if (std::ranges::none_of(rows(), is_windowed))
+    GTEST_SKIP() << GetParam() << " has no TensorRT-LLM rows with a window of 128";
   const Medians ratio = medians(rows(), is_windowed, [](const Row& row, double time) { return time / row.measured; });
   EXPECT_NEAR(ratio.predicted, 1, kRegimeBound) << ratio.rows << " rows";
 }
