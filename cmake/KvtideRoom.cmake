@@ -10,6 +10,20 @@ if(KVTIDE_SANITIZE)
   add_link_options(-fsanitize=${KVTIDE_SANITIZE})
 endif()
 
+# Only the files that ask for a folder get its name: the others compile to the same object wherever the project lies,
+# which is what lets a compiler cache serve a second checkout.
+function(kvtide_define_folders)
+  foreach(source ${ARGN})
+    foreach(folder SOURCE BINARY)
+      file(STRINGS ${source} uses REGEX "KVTIDE_${folder}_DIR" LIMIT_COUNT 1)
+      if(uses)
+        set_property(SOURCE ${source} APPEND PROPERTY
+          COMPILE_DEFINITIONS KVTIDE_${folder}_DIR="${PROJECT_${folder}_DIR}")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
 function(kvtide_room name)
   cmake_parse_arguments(ROOM "" "" "DEPENDS;PRIVATE;PUBLIC" ${ARGN})
   set(dir ${CMAKE_CURRENT_SOURCE_DIR}/${name})
@@ -40,8 +54,7 @@ function(kvtide_room name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE kvtide_${name} kvtide_warnings GTest::gtest_main GTest::gmock
       ${ROOM_PRIVATE})
-    target_compile_definitions(${name}_test PRIVATE KVTIDE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-      KVTIDE_BINARY_DIR="${PROJECT_BINARY_DIR}")
+    kvtide_define_folders(${tests})
     target_precompile_headers(${name}_test PRIVATE <gtest/gtest.h> <gmock/gmock.h> <string> <vector>)
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()
