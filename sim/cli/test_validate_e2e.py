@@ -12,6 +12,7 @@ RUNS = SOURCE.parent / "shared/data/e2e"
 @pytest.mark.skipif(not RUNS.exists(), reason="needs ../shared/data/e2e")
 def test_the_figures_have_the_contracts_names():
     figures = json.loads(kvtide("validate", "e2e", RUNS, "--json").stdout)["runs"]
+    assert {figure["step_times"] for figure in figures} == {"machine", "tables"}
     assert {figure["metric"] for figure in figures} == {"ttft_ms", "tpot_ms", "latency_ms"}
     for figure in figures:
         assert set(figure) == {"run", "metric", "statistic", "measured", "predicted", "error_percent", "step_times"}

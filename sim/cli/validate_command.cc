@@ -155,6 +155,7 @@ Command validate_command() {
                       {"jobs", "N", "dram: threads (default: all cores)"},
                       {"limit", "N", "scan: only N prompts, spread evenly"},
                       {"captures", "FOLDER", "scan: recordings made before, instead of running the model"},
+                      {"step-times", "WHICH", "e2e: machine, tables or both (default)"},
                       {"json", "", "one JSON document on stdout"}},
           .examples = {"kvtide validate measured measured/h100_sxm_decode_attn.csv --rows rows.csv",
                        "kvtide validate dram dram-reference.csv --json",

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "config/csv_table.h"
+#include "serving/captured_batch.h"
 
 namespace kvtide::serving {
 namespace {
@@ -118,18 +119,10 @@ double GridTable::at(const std::vector<double>& point) const {
   return sum;
 }
 
-std::int64_t padded_batch(std::int64_t num_tokens, std::int64_t largest_capture) {
-  if (num_tokens > largest_capture) return num_tokens;
-  if (num_tokens <= 2) return num_tokens;
-  if (num_tokens <= 4) return 4;
-  const std::int64_t step = num_tokens <= 248 ? 8 : 16;
-  return std::min((num_tokens + step - 1) / step * step, largest_capture);
-}
-
 ProfileTables::ProfileTables(const std::string& prefix, std::int64_t num_layers, std::int64_t max_num_seqs,
                              const AllReduceCost& all_reduce)
     : num_layers_(static_cast<double>(num_layers)),
-      largest_capture_(std::min<std::int64_t>(2 * max_num_seqs, 512)),
+      largest_capture_(largest_captured_batch(max_num_seqs)),
       all_reduce_(all_reduce),
       dense_(read_layers(prefix + ".dense.csv", "tokens")),
       per_sequence_(read_layers(prefix + ".per_sequence.csv", "sequences")) {

@@ -62,7 +62,4 @@ class ProfileTables : public StepTime {
   double decode_us_per_kv_token_ = 0;
 };
 
-/// The captured CUDA-graph batch size that serves `num_tokens`; `num_tokens` itself above the largest.
-[[nodiscard]] std::int64_t padded_batch(std::int64_t num_tokens, std::int64_t largest_capture);
-
 }  // namespace kvtide::serving

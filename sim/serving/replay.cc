@@ -9,6 +9,10 @@
 
 #include "base/error.h"
 #include "config/csv_table.h"
+#include "gpu/gpu.h"
+#include "serving/captured_batch.h"
+#include "serving/device_name.h"
+#include "serving/machine_step_time.h"
 #include "serving/memory_account.h"
 #include "serving/profile_tables.h"
 
@@ -60,6 +64,38 @@ EngineSettings settings_of(const CsvTable& runs, std::size_t row) {
   return settings;
 }
 
+ProfileTables tables_of(const std::string& folder, const CsvTable& runs, std::size_t row) {
+  AllReduceCost all_reduce;
+  if (runs.integer(row, "tp", 1, 1024) > 1) {
+    all_reduce = {.latency = kPcieAllReduceLatency,
+                  .bytes_per_second = kPcieAllReduceRate,
+                  .bytes_per_token = kActivationBytes * runs.number(row, "hidden", 1, 1e9)};
+  }
+  return {fmt::format("{}/profiles/{}", folder, runs.text(row, "run")), runs.integer(row, "n_layers", 1, 10000),
+          runs.integer(row, "max_num_seqs", 1, 1 << 20), all_reduce};
+}
+
+MachineStepTime::Options machine_options(const CsvTable& runs, std::size_t row) {
+  const auto value = [&](const char* column) { return runs.integer(row, column, 1, 1 << 30); };
+  MachineStepTime::Options options;
+  options.iteration.shape = {.num_layers = value("n_layers"),
+                             .hidden_size = value("hidden"),
+                             .num_query_heads = value("n_q_heads"),
+                             .num_kv_heads = value("n_kv_heads"),
+                             .head_dim = value("head_dim"),
+                             .intermediate_size = value("ffn"),
+                             .vocab_size = value("vocab"),
+                             .tensor_parallel = value("tp")};
+  options.iteration.cache = {
+      {.num_layers = value("n_layers"),
+       .num_kv_heads = value("n_kv_heads"),
+       .head_dim = value("head_dim"),
+       .entry_bytes = static_cast<Bytes>(2 * kActivationBytes * runs.number(row, "head_dim", 1, 65536))}};
+  options.iteration.page_size = value("block_size");
+  options.largest_capture = largest_captured_batch(value("max_num_seqs"));
+  return options;
+}
+
 void add_figures(ReplayedRun& replayed, const char* metric, const std::vector<double>& measured,
                  const std::vector<double>& predicted) {
   const auto mean = [](const std::vector<double>& values) {
@@ -82,7 +118,11 @@ double quantile(std::vector<double> values, double share) {
   return values[lower] + (place - static_cast<double>(lower)) * (values[upper] - values[lower]);
 }
 
-std::vector<ReplayedRun> replay_with_tables(const std::string& folder) {
+std::string to_string(StepTimes value) {
+  return value == StepTimes::machine ? "machine" : "tables";
+}
+
+std::vector<ReplayedRun> replay(const std::string& folder, StepTimes step_times) {
   const CsvTable runs = CsvTable::load(folder + "/runs.csv");
   std::vector<ReplayedRun> replayed;
   for (std::size_t row = 0; row < runs.num_rows(); ++row) {
@@ -90,15 +130,16 @@ std::vector<ReplayedRun> replay_with_tables(const std::string& folder) {
     result.run = runs.text(row, "run");
     const std::string requests_path = fmt::format("{}/{}.requests.csv", folder, result.run);
     const RequestTrace trace = load_requests(requests_path, "queued_s");
-    AllReduceCost all_reduce;
-    if (runs.integer(row, "tp", 1, 1024) > 1) {
-      all_reduce = {.latency = kPcieAllReduceLatency,
-                    .bytes_per_second = kPcieAllReduceRate,
-                    .bytes_per_token = kActivationBytes * runs.number(row, "hidden", 1, 1e9)};
+    const EngineSettings settings = settings_of(runs, row);
+    if (step_times == StepTimes::tables) {
+      ProfileTables tables = tables_of(folder, runs, row);
+      result.outcome = serve(trace, settings, tables);
+    } else {
+      result.gpu = gpu_of_device(runs.text(row, "gpu"), runs.text(row, "device_name"));
+      gpu::Gpu gpu(gpu::load_gpu_profile(result.gpu), gpu::Fidelity::sampled);
+      MachineStepTime machine(gpu, machine_options(runs, row));
+      result.outcome = serve(trace, settings, machine);
     }
-    ProfileTables tables(fmt::format("{}/profiles/{}", folder, result.run), runs.integer(row, "n_layers", 1, 10000),
-                         runs.integer(row, "max_num_seqs", 1, 1 << 20), all_reduce);
-    result.outcome = serve(trace, settings_of(runs, row), tables);
 
     const CsvTable measured = CsvTable::load(requests_path);
     std::vector<double> figures[3], predicted[3];

@@ -1,6 +1,7 @@
 #pragma once
 // Measured serving runs replayed: a folder laid out like the e2e data (runs.csv, <run>.requests.csv, profiles/).
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,15 +19,22 @@ struct ReplayFigure {
 
 struct ReplayedRun {
   std::string run;
+  std::string gpu;  ///< profile; machine step times only
   std::vector<ReplayFigure> figures;
   ServingOutcome outcome;
   double measured_makespan = 0;  ///< s
 };
 
-/// Replays every run of runs.csv from the times its requests joined the queue, with the step times of its own profile tables. The
-/// number of blocks is the run's where it is stated, else that of the memory account.
+enum class StepTimes : std::uint8_t {
+  machine,  ///< of the modeled GPU, whose profile the run's GPU or device name leads to
+  tables,   ///< of the run's own kernel profile
+};
+[[nodiscard]] std::string to_string(StepTimes value);
+
+/// Replays every run of runs.csv from the times its requests joined the queue. The number of blocks is the run's where it is stated,
+/// else that of the memory account. What was measured is read after the replay.
 /// @throws InputError
-[[nodiscard]] std::vector<ReplayedRun> replay_with_tables(const std::string& folder);
+[[nodiscard]] std::vector<ReplayedRun> replay(const std::string& folder, StepTimes step_times);
 
 /// Linear between order statistics, as NumPy's default. @param share  0..1  @param values  not empty
 [[nodiscard]] double quantile(std::vector<double> values, double share);

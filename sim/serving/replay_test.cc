@@ -18,7 +18,7 @@ TEST(Quantile, IsLinearBetweenOrderStatistics) {
 TEST(Replay, WithTheRunsOwnKernelTimesEveryFigureIsWithinTwoPercent) {
   const std::string folder = KVTIDE_SOURCE_DIR "/../shared/data/e2e";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs ../shared/data/e2e";
-  const std::vector<ReplayedRun> runs = replay_with_tables(folder);
+  const std::vector<ReplayedRun> runs = replay(folder, StepTimes::tables);
   ASSERT_EQ(runs.size(), 2U);
   for (const ReplayedRun& run : runs) {
     ASSERT_EQ(run.figures.size(), 15U);

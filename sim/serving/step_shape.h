@@ -32,6 +32,18 @@ class StepTime {
   virtual ~StepTime() = default;
   /// Deterministic. @param shape  at least one token
   [[nodiscard]] virtual Picoseconds duration(const StepShape& shape) = 0;
+
+  /// `steps` steps one after another in which the same sequences decode a token each.
+  /// @param num_decodes  >= 1  @param kv_tokens  decode_kv_tokens of the first step; each later one has `num_decodes` more
+  [[nodiscard]] virtual Picoseconds decode_run(std::int64_t num_decodes, std::int64_t kv_tokens, std::int64_t steps) {
+    StepShape shape{.prefills = {}, .num_decodes = num_decodes, .decode_kv_tokens = kv_tokens, .num_rows = num_decodes};
+    Picoseconds sum{0};
+    for (std::int64_t step = 0; step < steps; ++step) {
+      sum += duration(shape);
+      shape.decode_kv_tokens += num_decodes;
+    }
+    return sum;
+  }
 };
 
 }  // namespace kvtide::serving

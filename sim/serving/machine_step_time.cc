@@ -1,0 +1,146 @@
+#include "serving/machine_step_time.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "serving/captured_batch.h"
+
+namespace kvtide::serving {
+namespace {
+
+constexpr std::int64_t kKnotsPerOctave = 8;
+constexpr std::int64_t kFirstKnot = 64;       // tokens; equal steps of 8 below
+constexpr std::size_t kChunksKept = 1 << 16;  // lists of prompt chunks
+
+/// Lengths at which decode attention is priced: 8, 16, ... 64, 72, 80, ... 128, 144, ...
+std::int64_t knot_length(std::size_t index) {
+  const auto i = static_cast<std::int64_t>(index) + 1;
+  if (i < kKnotsPerOctave) return i * kFirstKnot / kKnotsPerOctave;
+  const std::int64_t octave = (i - kKnotsPerOctave) / kKnotsPerOctave;
+  return (kFirstKnot << octave) / kKnotsPerOctave * (kKnotsPerOctave + i % kKnotsPerOctave);
+}
+
+/// Index of the last knot at or below the length, 0 below the first.
+std::size_t knot_below(double length) {
+  if (length < kFirstKnot) {
+    return static_cast<std::size_t>(std::max(1.0, std::floor(length * kKnotsPerOctave / kFirstKnot)) - 1);
+  }
+  const auto whole = static_cast<std::uint64_t>(length);
+  const int octave = std::bit_width(whole / kFirstKnot) - 1;
+  const std::uint64_t step = (static_cast<std::uint64_t>(kFirstKnot) << octave) / kKnotsPerOctave;
+  return static_cast<std::size_t>(kKnotsPerOctave) * static_cast<std::size_t>(octave) +
+         static_cast<std::size_t>(whole / step) - 1;
+}
+
+double class_seconds(const gpu::Iteration& iteration, const char* kernel_class) {
+  for (const gpu::KernelClassTime& sums : iteration.by_class) {
+    if (sums.kernel_class == kernel_class) return to_seconds(sums.duration);
+  }
+  return 0;
+}
+
+double& slot(std::vector<double>& values, std::size_t index) {
+  if (values.size() <= index) values.resize(index + 1, std::numeric_limits<double>::quiet_NaN());
+  return values[index];
+}
+
+/// To an eighth of an octave beyond 256.
+std::int64_t rounded(std::int64_t tokens) {
+  if (tokens <= 256) return tokens;
+  const auto value = static_cast<std::uint64_t>(tokens);
+  const std::uint64_t step = std::bit_floor(value) / kKnotsPerOctave;
+  return static_cast<std::int64_t>((value + step / 2) / step * step);
+}
+
+}  // namespace
+
+MachineStepTime::MachineStepTime(gpu::Gpu& gpu, Options options)
+    : model_(gpu, options.iteration), options_(std::move(options)) {}
+
+double MachineStepTime::dense(std::int64_t num_tokens) {
+  double& known = slot(dense_, static_cast<std::size_t>(num_tokens));
+  if (!std::isnan(known)) return known;
+  const gpu::Iteration iteration = model_.iteration({.decode_lengths = {}, .chunks = {{num_tokens, 0}}});
+  known = to_seconds(iteration.duration) - class_seconds(iteration, "prefill_attention") -
+          class_seconds(iteration, "lm_head");
+  return known;
+}
+
+double MachineStepTime::head(std::int64_t num_rows) {
+  double& known = slot(head_, static_cast<std::size_t>(num_rows));
+  if (!std::isnan(known)) return known;
+  const std::vector<std::int64_t> lengths(static_cast<std::size_t>(num_rows), 1);
+  known = class_seconds(model_.iteration({.decode_lengths = lengths, .chunks = {}}), "lm_head");
+  return known;
+}
+
+/// Decode attention at a knot, priced on first use.
+double MachineStepTime::knot(std::int64_t num_decodes, std::size_t index) {
+  if (decode_.size() <= static_cast<std::size_t>(num_decodes))
+    decode_.resize(static_cast<std::size_t>(num_decodes) + 1);
+  double& known = slot(decode_[static_cast<std::size_t>(num_decodes)], index);
+  if (!std::isnan(known)) return known;
+  const std::vector<std::int64_t> lengths(static_cast<std::size_t>(num_decodes), knot_length(index));
+  known = class_seconds(model_.iteration({.decode_lengths = lengths, .chunks = {}}), "attention");
+  return known;
+}
+
+double MachineStepTime::decode(std::int64_t num_decodes, double mean_length) {
+  const std::size_t below = knot_below(mean_length);
+  const auto low = static_cast<double>(knot_length(below)), high = static_cast<double>(knot_length(below + 1));
+  const double weight = std::max(0.0, (mean_length - low) / (high - low));
+  return (1 - weight) * knot(num_decodes, below) + weight * knot(num_decodes, below + 1);
+}
+
+double MachineStepTime::prefill(const std::vector<PrefillChunk>& chunks) {
+  Chunks key;
+  for (const PrefillChunk& chunk : chunks) key.push_back({rounded(chunk.tokens), rounded(chunk.kv_before)});
+  std::ranges::sort(key);
+  const auto known = prefill_.find(key);
+  if (known != prefill_.end()) return known->second;
+  const double seconds = class_seconds(model_.iteration({.decode_lengths = {}, .chunks = key}), "prefill_attention");
+  if (prefill_.size() >= kChunksKept) prefill_.clear();
+  return prefill_.emplace(std::move(key), seconds).first->second;
+}
+
+double MachineStepTime::fixed_decode_part(std::int64_t num_decodes) {
+  return dense(padded_batch(num_decodes, options_.largest_capture)) + head(num_decodes) +
+         to_seconds(options_.between_steps);
+}
+
+Picoseconds MachineStepTime::duration(const StepShape& shape) {
+  if (shape.prefills.empty()) return decode_run(shape.num_decodes, shape.decode_kv_tokens, 1);
+  double seconds =
+      dense(shape.num_tokens()) + head(shape.num_rows) + prefill(shape.prefills) + to_seconds(options_.between_steps);
+  if (shape.num_decodes > 0) {
+    seconds +=
+        decode(shape.num_decodes, static_cast<double>(shape.decode_kv_tokens) / static_cast<double>(shape.num_decodes));
+  }
+  return from_seconds(seconds);
+}
+
+/// Every step lengthens the mean by one token, so between two knots the times are an arithmetic series.
+Picoseconds MachineStepTime::decode_run(std::int64_t num_decodes, std::int64_t kv_tokens, std::int64_t steps) {
+  double length = static_cast<double>(kv_tokens) / static_cast<double>(num_decodes);
+  double seconds = static_cast<double>(steps) * fixed_decode_part(num_decodes);
+  while (steps > 0) {
+    const auto above = static_cast<double>(knot_length(knot_below(length) + 1));
+    const std::int64_t here = std::min(steps, static_cast<std::int64_t>(std::ceil(above - length)));
+    const double first = decode(num_decodes, length);
+    const double last = here == 1 ? first : decode(num_decodes, length + static_cast<double>(here - 1));
+    seconds += static_cast<double>(here) * (first + last) / 2;
+    length += static_cast<double>(here);
+    steps -= here;
+  }
+  return from_seconds(seconds);
+}
+
+std::size_t MachineStepTime::num_priced() const {
+  std::size_t num = dense_.size() + head_.size() + prefill_.size();
+  for (const std::vector<double>& knots : decode_) num += knots.size();
+  return num;
+}
+
+}  // namespace kvtide::serving

@@ -1,0 +1,60 @@
+#pragma once
+// Step times from the modeled machine: the graph of kernels of one model step, priced once per shape of its parts.
+//
+// On one stream a step is the sum of its kernels, and each kernel depends on little of the step's shape. So the parts are priced
+// apart and kept:
+//   dense    norms, projections, MLP or experts, all-reduces, hand-overs   by tokens of the step
+//   head     LM head                                                       by rows
+//   decode   attention of the decoding sequences, all layers               by sequences and mean length
+//   prefill  attention of the prompt chunks, all layers                    by the chunks
+// Decode-only steps replay a CUDA graph: their tokens are padded to a captured size (padded_batch()).
+//
+// Approximations: decoding sequences are as long as their mean (kernels read bytes; their sum is kept). Decode attention is priced
+// at 8 lengths an octave and linear between: within 1 % of pricing every page count where the kernel's splits do not change.
+// Lengths of prompt chunks beyond 256 tokens are rounded to an eighth of an octave, up or down alike.
+//
+// Example, Llama-3.1-8B on an H100, 4 decodes of 1,000 tokens: dense(4) + head(4) + decode(4, 1000), as time_iteration() gives.
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "gpu/iteration_model.h"
+#include "serving/step_shape.h"
+
+namespace kvtide::serving {
+
+class MachineStepTime : public StepTime {
+ public:
+  struct Options {
+    gpu::IterationModel::Options iteration;
+    std::int64_t largest_capture = 512;  ///< tokens of the largest CUDA graph, >= 1
+    Picoseconds between_steps{0};        ///< the device idles while the host prepares the next step; 0: hidden
+  };
+  /// @param gpu  outlives this object  @throws InputError
+  MachineStepTime(gpu::Gpu& gpu, Options options);
+
+  [[nodiscard]] Picoseconds duration(const StepShape& shape) override;
+  [[nodiscard]] Picoseconds decode_run(std::int64_t num_decodes, std::int64_t kv_tokens, std::int64_t steps) override;
+
+  /// Parts priced so far: what the memory of this object grows with.
+  [[nodiscard]] std::size_t num_priced() const;
+
+ private:
+  using Chunks = std::vector<gpu::PromptChunk>;
+  [[nodiscard]] double dense(std::int64_t num_tokens);
+  [[nodiscard]] double head(std::int64_t num_rows);
+  [[nodiscard]] double decode(std::int64_t num_decodes, double mean_length);
+  [[nodiscard]] double knot(std::int64_t num_decodes, std::size_t index);
+  [[nodiscard]] double prefill(const std::vector<PrefillChunk>& chunks);
+  [[nodiscard]] double fixed_decode_part(std::int64_t num_decodes);
+
+  gpu::IterationModel model_;
+  Options options_;
+  std::vector<double> dense_, head_;         // [tokens], [rows], NaN where not priced yet
+  std::vector<std::vector<double>> decode_;  // [decodes][knot], likewise
+  std::map<Chunks, double> prefill_;
+};
+
+}  // namespace kvtide::serving
