@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "loss/value_sums.h"
 
 namespace kvtide::loss {
 namespace {
@@ -18,9 +19,6 @@ constexpr double kSmallestKept = 1e-4;
 
 /// Positions between two stored sums; finer costs memory, coarser time.
 constexpr std::int64_t kFinestSpacing = 16;
-
-/// From so many positions on a matrix product is faster than one position after another.
-constexpr std::int64_t kProductPositions = 8;
 
 }  // namespace
 
@@ -45,7 +43,8 @@ EvictionLoss::EvictionLoss(const HeadReference& reference, bool with_output_erro
   }
   output_sums_.resize(positions / spacing_ + 1, lost_outputs_.size());
   for (std::int64_t sum = 0; sum < output_sums_.rows(); ++sum) {
-    if (sum > 0) add_outputs_directly((sum - 1) * spacing_, sum * spacing_, 1);
+    if (sum > 0)
+      add_value_sums(reference_.weights, reference_.v, (sum - 1) * spacing_, sum * spacing_, 1, lost_outputs_);
     output_sums_.row(sum) = lost_outputs_.reshaped<Eigen::RowMajor>().transpose();
   }
   lost_outputs_.setZero();
@@ -57,32 +56,16 @@ std::int64_t EvictionLoss::cost(std::int64_t begin, std::int64_t end) const {
   return first < last ? (first - begin) + 2 + (end - last) : end - begin;
 }
 
-void EvictionLoss::add_outputs_directly(std::int64_t begin, std::int64_t end, double sign) {
-  if (end - begin >= kProductPositions) {
-    const DoubleMatrix values = sign * reference_.v.middleRows(begin, end - begin).cast<double>();
-    lost_outputs_.noalias() += reference_.weights.middleCols(begin, end - begin) * values;
-    return;
-  }
-  Eigen::RowVectorXd value(reference_.v.cols());
-  for (std::int64_t j = begin; j < end; ++j) {
-    value = sign * reference_.v.row(j).cast<double>();
-    for (std::int64_t row = 0; row < lost_outputs_.rows(); ++row) {
-      const double weight = reference_.weights(row, j);
-      lost_outputs_.row(row).noalias() += weight * value;
-    }
-  }
-}
-
 void EvictionLoss::add_outputs(std::int64_t begin, std::int64_t end, double sign) {
   const std::int64_t first = (begin + spacing_ - 1) / spacing_;
   const std::int64_t last = end / spacing_;
   if (first >= last) {
-    add_outputs_directly(begin, end, sign);
+    add_value_sums(reference_.weights, reference_.v, begin, end, sign, lost_outputs_);
     return;
   }
-  add_outputs_directly(begin, first * spacing_, sign);
+  add_value_sums(reference_.weights, reference_.v, begin, first * spacing_, sign, lost_outputs_);
   lost_outputs_.reshaped<Eigen::RowMajor>().transpose() += sign * (output_sums_.row(last) - output_sums_.row(first));
-  add_outputs_directly(last * spacing_, end, sign);
+  add_value_sums(reference_.weights, reference_.v, last * spacing_, end, sign, lost_outputs_);
 }
 
 void EvictionLoss::evict(const kv::PositionRuns& runs) {
@@ -147,6 +130,15 @@ double EvictionLoss::output_error() const {
     sum += error / norms_(row);
   }
   return sum / static_cast<double>(lost_.size());
+}
+
+std::vector<EvictionLoss> eviction_losses(const AttentionReference& reference, bool with_output_error) {
+  std::vector<EvictionLoss> heads;
+  heads.reserve(static_cast<std::size_t>(reference.num_heads()));
+  for (const auto& layer : reference.layers()) {
+    for (const HeadReference& head : layer) heads.emplace_back(head, with_output_error);
+  }
+  return heads;
 }
 
 }  // namespace kvtide::loss

@@ -37,7 +37,6 @@ class EvictionLoss {
 
   [[nodiscard]] std::int64_t cost(std::int64_t begin, std::int64_t end) const;
   void add_outputs(std::int64_t begin, std::int64_t end, double sign);
-  void add_outputs_directly(std::int64_t begin, std::int64_t end, double sign);
   [[nodiscard]] double error_of_kept(std::int64_t row) const;
 
   const HeadReference& reference_;
@@ -50,5 +49,8 @@ class EvictionLoss {
   Eigen::RowVectorXd lost_;    ///< [row] m_i
   DoubleMatrix lost_outputs_;  ///< [row, head_dim] u_i
 };
+
+/// One a KV head, layer by layer: what scans of several settings share. @param reference  must outlive them
+[[nodiscard]] std::vector<EvictionLoss> eviction_losses(const AttentionReference& reference, bool with_output_error);
 
 }  // namespace kvtide::loss

@@ -51,6 +51,7 @@ void loss_prefix_scan(benchmark::State& state, bool by_runs) {
   for (auto _ : state) {
     AttentionReference reference({2047, 2050});
     for (const kv::LayerTensors& layer : recorded.tensors) reference.add_layer(layer);
+    std::vector<EvictionLoss> heads = eviction_losses(reference, settings.with_output_error);
     for (const std::int64_t context : {2021, 2047}) {
       std::vector<kv::LayerScores> scores;
       for (const kv::LayerTensors& layer : recorded.tensors) {
@@ -69,7 +70,7 @@ void loss_prefix_scan(benchmark::State& state, bool by_runs) {
           };
           const PrefixScan scan =
               by_runs ? scan_prefix_of_eviction(
-                            reference,
+                            reference, heads,
                             [&](std::int64_t layer, std::int64_t shift) {
                               setting.grid_offset = shift % block_size;
                               return kv::evicted_runs(setting, context, scores_of(layer));

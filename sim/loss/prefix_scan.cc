@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "loss/eviction_loss.h"
 #include "loss/head_comparison.h"
 #include "loss/mass_loss.h"
 
@@ -226,12 +225,14 @@ PrefixScan scan_prefix(const AttentionReference& reference, const CompressAtShif
 
 PrefixScan scan_prefix_of_eviction(const AttentionReference& reference, const EvictAtShift& evict,
                                    const PrefixScanSettings& settings) {
+  std::vector<EvictionLoss> heads = eviction_losses(reference, settings.with_output_error);
+  return scan_prefix_of_eviction(reference, heads, evict, settings);
+}
+
+PrefixScan scan_prefix_of_eviction(const AttentionReference& reference, std::vector<EvictionLoss>& heads,
+                                   const EvictAtShift& evict, const PrefixScanSettings& settings) {
   check(settings, reference.num_positions());
-  std::vector<EvictionLoss> heads;
-  heads.reserve(static_cast<std::size_t>(reference.num_heads()));
-  for (const auto& layer : reference.layers()) {
-    for (const HeadReference& head : layer) heads.emplace_back(head, settings.with_output_error);
-  }
+  KVTIDE_ASSERT(static_cast<std::int64_t>(heads.size()) == reference.num_heads(), "one loss a head");
   EvictionProfile profile(reference, settings.reduction);
   return walk_shifts(reference, settings, [&](std::int64_t index, PrefixScan& scan) {
     std::size_t at = 0;

@@ -13,6 +13,7 @@
 #include "kv/head_cache.h"
 #include "kv/position_runs.h"
 #include "loss/attention_reference.h"
+#include "loss/eviction_loss.h"
 #include "loss/loss_meter.h"
 
 namespace kvtide::loss {
@@ -58,5 +59,10 @@ using EvictAtShift = std::function<std::vector<kv::PositionRuns>(std::int64_t la
 /// @throws InputError  as scan_prefix()
 [[nodiscard]] PrefixScan scan_prefix_of_eviction(const AttentionReference& reference, const EvictAtShift& evict,
                                                  const PrefixScanSettings& settings);
+
+/// The same with heads that outlive the scan (eviction_losses()): their sums over positions are made once for all
+/// settings. output_error is NaN where they do not follow it.
+[[nodiscard]] PrefixScan scan_prefix_of_eviction(const AttentionReference& reference, std::vector<EvictionLoss>& heads,
+                                                 const EvictAtShift& evict, const PrefixScanSettings& settings);
 
 }  // namespace kvtide::loss
