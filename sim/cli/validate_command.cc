@@ -156,12 +156,15 @@ Command validate_command() {
                       {"limit", "N", "scan: only N prompts, spread evenly"},
                       {"captures", "FOLDER", "scan: recordings made before, instead of running the model"},
                       {"step-times", "WHICH", "e2e: machine, tables or both (default)"},
+                      {"interconnect", "NAME",
+                       "e2e: between tensor-parallel GPUs (default: the GPU's own; over PCIe pcie-staged)"},
                       {"json", "", "one JSON document on stdout"}},
           .examples = {"kvtide validate measured measured/h100_sxm_decode_attn.csv --rows rows.csv",
                        "kvtide validate dram dram-reference.csv --json",
                        "kvtide validate kept trace-2k.h5 trace-2k-more.h5 kvpress-reference-2k.h5",
                        "kvtide validate scan real-scan-prompts.h5 real-prefix-scan.csv --limit 12",
                        "kvtide validate measured measured/ --leave-out each",
+                       "kvtide validate e2e e2e/ --step-times machine",
                        "kvtide validate dram dram-reference.csv -o dram.h5"},
           .run = &run};
 }

@@ -55,7 +55,9 @@ int validate_e2e(const Arguments& arguments) {
   if (arguments.positional.size() != 2) throw InputError("kvtide validate e2e: expected one folder of measured runs");
   std::vector<std::string> objects;
   for (const StepTimes step_times : wanted_step_times(arguments)) {
-    const std::vector<serving::ReplayedRun> runs = serving::replay(arguments.positional[1], step_times);
+    const std::vector<serving::ReplayedRun> runs =
+        serving::replay(arguments.positional[1],
+                        {.step_times = step_times, .interconnect = arguments.text("interconnect").value_or("")});
     for (const serving::ReplayedRun& run : runs) {
       for (const serving::ReplayFigure& figure : run.figures) {
         objects.push_back(fmt::format(

@@ -15,7 +15,8 @@
 namespace kvtide::gpu {
 namespace {
 
-constexpr double kActivationBytes = 2;  // of an element
+constexpr double kActivationBytes = 2;     // of an element
+constexpr double kElementwiseKernels = 4;  // of a layer: two norms, RoPE, gate
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 31;
 
 void check(const DecoderShape& shape, const IterationWork& work) {
@@ -116,6 +117,8 @@ class StepBuilder {
       : gpu_(gpu), shape_(shape), work_(work), l2_(l2), ranks_(shape.tensor_parallel) {}
 
   Iteration build() {
+    // Each rank looks up its part of the vocabulary, and has that part of the logits.
+    launch_all_reduce("embedding_all_reduce");
     for (std::int64_t layer_index = 0; layer_index < shape_.num_layers; ++layer_index) {
       if (layer_index > 0 && stage_of(layer_index) != stage_of(layer_index - 1))
         launcher_.next_stage(time_send(gpu_.profile(), activation_bytes() / static_cast<Bytes>(ranks_)));
@@ -129,6 +132,7 @@ class StepBuilder {
     }
     const std::int64_t rows = work_.num_logits > 0 ? work_.num_logits : work_.batch;
     launcher_.launch("lm_head", linear(rows, share(shape_.vocab_size), shape_.hidden_size));
+    gather_logits(rows);
 
     iteration_.schedule = launcher_.schedule();
     iteration_.duration = iteration_.schedule.duration;
@@ -157,8 +161,7 @@ class StepBuilder {
     });
   }
 
-  /// Norms, RoPE, residual adds and the gate of one layer, as one launch; activations stay in L2.
-  /// Approximation: engines fuse these into two to four launches; each more adds one graph launch, about 1 us a layer.
+  /// Norms with their residual adds, RoPE and the gate of one layer: four kernels, counted as one; activations stay in L2.
   [[nodiscard]] KernelTime elementwise(const AttentionLayer& layer, bool has_experts) const {
     const GpuProfile& profile = gpu_.profile();
     const auto rows = static_cast<double>(work_.batch);
@@ -171,7 +174,7 @@ class StepBuilder {
     // Two norms with residual read and write 2 rows each; RoPE reads and writes; the gate reads 2 and writes 1.
     const double elements = 8 * hidden + 2 * rotated + 3 * static_cast<double>(share(gated));
     KernelTime time;
-    time.duration = from_seconds(profile.graph_launch_latency + profile.l2_latency +
+    time.duration = from_seconds(kElementwiseKernels * (profile.graph_launch_latency + profile.l2_latency) +
                                  rows * elements * kActivationBytes / profile.l2_bandwidth);
     time.limited_by = "launch";
     return time;
@@ -294,13 +297,22 @@ class StepBuilder {
                      is_beside ? launcher_.last(kSharedExpertStream) : std::vector<KernelIndex>{});
   }
 
+  void gather_logits(std::int64_t rows) {
+    if (ranks_ == 1) return;
+    const Bytes bytes = static_cast<Bytes>(rows) * static_cast<Bytes>(shape_.vocab_size) * 2;
+    const KernelTime gathered = time_collective(
+        gpu_.profile(), {.kind = CollectiveKind::all_gather, .num_ranks = ranks_, .bytes = bytes, .library = "nccl"});
+    iteration_.collective_duration += gathered.duration;
+    launcher_.launch("gather_logits", gathered);
+  }
+
   /// Sums the ranks' parts of one layer's output.
-  void launch_all_reduce() {
+  void launch_all_reduce(const std::string& kernel_class = "all_reduce") {
     if (ranks_ == 1) return;
     if (all_reduce_.duration.count() == 0)
       all_reduce_ = time_collective(gpu_.profile(), {.num_ranks = ranks_, .bytes = activation_bytes()});
     iteration_.collective_duration += all_reduce_.duration;
-    launcher_.launch("all_reduce", all_reduce_);
+    launcher_.launch(kernel_class, all_reduce_);
   }
 
   Gpu& gpu_;

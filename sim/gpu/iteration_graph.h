@@ -4,6 +4,7 @@
 //   a layer   elementwise - qkv - attention - [compress] - o - [all_reduce] - MLP - [all_reduce]
 //   dense     gate_up - down;  experts  router - expert_gate_up - expert_down, shared_gate_up - shared_down
 //   latent    query_down - qkv - absorb_query - attention - expand_value - o
+//   ranks     the embedding's parts are summed before the first layer, the logits' parts gathered after the head
 //   stages    the layers of a pipeline stage run on its own GPUs; `send` hands the activations on
 //
 // One rank of every stage is shown; the others of a tensor-parallel group do the same at the same time. One batch is in

@@ -81,6 +81,27 @@ PrefillAttentionWork IterationModel::prefill_of(const CachedLayer& layer,
   return work;
 }
 
+IterationModel::AttentionWork IterationModel::attention_of(const CachedLayer& layer, const Key& key) const {
+  AttentionWork work;
+  work.prefill = prefill_of(layer, key.second);
+  std::int64_t num_sequences = static_cast<std::int64_t>(key.second.size());
+  for (const auto& [length, count] : key.first) num_sequences += count;
+  const bool is_one_call =
+      options_.has_one_attention_call && !key.second.empty() && !options_.shape.is_latent() && !layer.is_dequantized;
+  work.decode.head_dim = layer.head_dim;
+  work.decode.query_heads_per_task = std::max<std::int64_t>(1, options_.shape.num_query_heads / layer.num_kv_heads);
+  work.decode.has_window = layer.window > 0;
+  work.decode.interleaves_groups = num_sequences > 1 && layer.num_kv_heads > 1;
+  for (const auto& [length, count] : key.first) {
+    if (is_one_call) {
+      work.prefill.sequences.push_back({1, std::max<std::int64_t>(1, kept_entries(layer, length)) - 1, count});
+    } else {
+      work.decode.tasks.push_back(task_of(layer, length, options_.page_size, count * layer.num_kv_heads));
+    }
+  }
+  return work;
+}
+
 Iteration IterationModel::iteration_of(const Key& key) {
   IterationWork work;
   work.batch = 0;
@@ -88,20 +109,29 @@ Iteration IterationModel::iteration_of(const Key& key) {
   work.num_logits = work.batch + static_cast<std::int64_t>(key.second.size());
   for (const PromptChunk& chunk : key.second) work.batch += chunk.num_new;
   for (const CachedLayer& layer : options_.cache) {
-    DecodeAttentionWork attention;
-    attention.head_dim = layer.head_dim;
-    attention.query_heads_per_task = std::max<std::int64_t>(1, options_.shape.num_query_heads / layer.num_kv_heads);
-    attention.has_window = layer.window > 0;
-    attention.interleaves_groups = work.batch > 1 && layer.num_kv_heads > 1;
-    for (const auto& [length, count] : key.first)
-      attention.tasks.push_back(task_of(layer, length, options_.page_size, count * layer.num_kv_heads));
-    const PrefillAttentionWork prompts = prefill_of(layer, key.second);
+    const AttentionWork attention = attention_of(layer, key);
     for (std::int64_t each = 0; each < layer.num_layers; ++each) {
-      work.attention.push_back(attention);
-      if (!key.second.empty()) work.prefill.push_back(prompts);
+      work.attention.push_back(attention.decode);
+      if (!key.second.empty()) work.prefill.push_back(attention.prefill);
     }
   }
   return time_iteration(gpu_, options_.shape, work);
+}
+
+Picoseconds IterationModel::attention(const BatchShape& batch) {
+  const Key key = key_of(batch);
+  Picoseconds sum{0};
+  for (const CachedLayer& layer : options_.cache) {
+    const AttentionWork whole = attention_of(layer, key);
+    const std::int64_t ranks = options_.shape.tensor_parallel;
+    const DecodeAttentionWork decode =
+        share_of_rank(whole.decode, layer.num_kv_heads, options_.shape.is_latent(), ranks);
+    if (!decode.tasks.empty()) sum += layer.num_layers * gpu_.decode_attention(decode).duration;
+    if (!key.second.empty()) {
+      sum += layer.num_layers * gpu_.prefill_attention(share_of_rank(whole.prefill, ranks)).duration;
+    }
+  }
+  return sum;
 }
 
 Iteration IterationModel::iteration(const BatchShape& batch) {

@@ -45,6 +45,10 @@ class IterationModel {
     DecoderShape shape;
     std::vector<CachedLayer> cache;  ///< together shape.num_layers
     std::int64_t page_size = 16;
+    /// Decoding sequences beside prompt chunks go through the chunks' variable-length call, each as a chunk of one token:
+    /// their heads do not share tiles and their entries are not split. vLLM's FlashAttention backend; false: a call of their
+    /// own (FlashInfer, TensorRT-LLM). Latent attention and entries that are converted first always have their own.
+    bool has_one_attention_call = true;
   };
   /// @param gpu  outlives this object  @throws InputError
   IterationModel(Gpu& gpu, Options options);
@@ -55,12 +59,21 @@ class IterationModel {
   /// The graph behind step(). @throws InputError  an empty batch
   [[nodiscard]] Iteration iteration(const BatchShape& batch);
 
+  /// Of step(): the attention kernels of all layers. 0 for an empty batch. Not kept. @throws InputError  negative lengths
+  [[nodiscard]] Picoseconds attention(const BatchShape& batch);
+
   [[nodiscard]] std::int64_t num_lookups() const { return num_lookups_; }
   [[nodiscard]] std::int64_t num_known() const { return num_known_; }
 
  private:
   using Key = std::pair<std::vector<std::pair<std::int64_t, std::int64_t>>, std::vector<PromptChunk>>;
   [[nodiscard]] Key key_of(const BatchShape& batch) const;
+  /// Attention of one layer of this type.
+  struct AttentionWork {
+    DecodeAttentionWork decode;
+    PrefillAttentionWork prefill;
+  };
+  [[nodiscard]] AttentionWork attention_of(const CachedLayer& layer, const Key& key) const;
   [[nodiscard]] PrefillAttentionWork prefill_of(const CachedLayer& layer, const std::vector<PromptChunk>& chunks) const;
   [[nodiscard]] Iteration iteration_of(const Key& key);
 

@@ -110,6 +110,22 @@ void add_blocks(const PrefillSequence& sequence, std::int64_t window, const Tili
   flush();
 }
 
+/// Query tiles that a grid as long as the longest sequence launches in vain, of one head.
+///
+/// Example: 64-row tiles, a chunk of 512 tokens beside 10 sequences of one: 8 + 10 tiles do work, 11 x 8 - 18 = 70 do not.
+double empty_tiles(const PrefillAttentionWork& work, const Tiling& tiling) {
+  std::int64_t longest = 0;
+  double num_sequences = 0, num_tiles = 0;
+  for (const PrefillSequence& sequence : work.sequences) {
+    if (sequence.num_new == 0) continue;
+    const std::int64_t tiles = ceil_div(sequence.num_new * tiling.rows_per_token, tiling.tile_queries);
+    longest = std::max(longest, tiles);
+    num_sequences += static_cast<double>(sequence.count);
+    num_tiles += static_cast<double>(tiles) * static_cast<double>(sequence.count);
+  }
+  return static_cast<double>(longest) * num_sequences - num_tiles;
+}
+
 /// Bytes of the whole call.
 struct CallBytes {
   double queries = 0;    ///< in, 16 bit
@@ -160,7 +176,9 @@ KernelTime time_prefill_attention(const GpuProfile& profile, MemoryModel& memory
       add_blocks(sequence, work.window, tiling, kernel.task_time, groups);
     }
   }
-  const double waves = dispatch_in_waves(std::move(groups), profile.num_sms);
+  const double sms = static_cast<double>(profile.num_sms);
+  const double empty = empty_tiles(work, tiling) * static_cast<double>(tiling.blocks_per_sequence);
+  const double waves = dispatch_in_waves(std::move(groups), profile.num_sms) + empty * kernel.empty_block_time / sms;
 
   // What a previous kernel wrote and this one reads back is swept once through L2.
   const double fresh = bytes.queries + bytes.new_kv + bytes.stored_kv + bytes.output;
@@ -182,11 +200,15 @@ KernelTime time_prefill_attention(const GpuProfile& profile, MemoryModel& memory
   double append_bytes = bytes.new_kv + bytes.stored_kv;
   if (kernel.rotates) append_bytes += bytes.queries * (1 + operand_share);
   const double append_hbm = seconds_of(append_bytes, 0);
-  const double sms = static_cast<double>(profile.num_sms);
   const double append = std::max(bytes.tokens * kernel.append_time / sms, append_hbm) +
                         bytes.queries / kActivationBytes * kernel.query_time / sms;
-  const double memory_time =
-      seconds_of(bytes.queries * operand_share + bytes.stored_kv + bytes.output, bytes.cached_kv);
+  // Query heads of a group read the earlier context one after another, each over the whole batch.
+  double pages = bytes.cached_kv;
+  if (!kernel.packs_group) {
+    const auto group = static_cast<double>(work.heads / work.kv_heads);
+    pages *= 1 + (group - 1) * (1 - cyclic_hit_rate(bytes.cached_kv / static_cast<double>(work.kv_heads), capacity));
+  }
+  const double memory_time = seconds_of(bytes.queries * operand_share + bytes.stored_kv + bytes.output, pages);
   const double fixed = profile.graph_launch_latency + kernel.fixed_time;
   const double body = std::max(waves, memory_time) + append;
   if (!(fixed + body < kMaxSeconds)) {

@@ -50,6 +50,9 @@ PrefillKernel read_prefill_kernel(const config::Value& map, std::vector<ProfileF
   kernel.tile_queries = facts.integer("tile_queries", 1, kMaxCount);
   kernel.fixed_time = facts.quantity("fixed_time", seconds());
   kernel.task_time = facts.quantity("task_time", seconds());
+  if (map.at("empty_block_time").exists()) {
+    kernel.empty_block_time = facts.quantity("empty_block_time", seconds());
+  }
   kernel.append_time = facts.quantity("append_time", seconds());
   if (map.at("query_time").exists()) kernel.query_time = facts.quantity("query_time", seconds());
   kernel.tensor_efficiency = facts.number("tensor_efficiency", 0.001, 1);

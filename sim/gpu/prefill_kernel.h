@@ -28,10 +28,11 @@ struct PrefillKernel {
   std::int64_t tile_queries = 128;
   std::vector<std::pair<std::int64_t, std::int64_t>> tiles;  ///< {head_dim compiled, keys of a tile}, ascending
 
-  double fixed_time = 0;         ///< ramp and scheduling, once a call (launch not included)
-  double task_time = 0;          ///< of one thread block: prologue, first loads, output
-  double append_time = 0;        ///< SM-seconds for each new token that goes to the cache (and is quantized)
-  double query_time = 0;         ///< SM-seconds for each element of q that small kernels cast or copy before and after
+  double fixed_time = 0;        ///< ramp and scheduling, once a call (launch not included)
+  double task_time = 0;         ///< of one thread block: prologue, first loads, output
+  double empty_block_time = 0;  ///< a block of a shorter sequence in a grid as long as the longest; 0: none is launched
+  double append_time = 0;       ///< SM-seconds for each new token that goes to the cache (and is quantized)
+  double query_time = 0;        ///< SM-seconds for each element of q that small kernels cast or copy before and after
   double tensor_efficiency = 0;  ///< of the tensor throughput inside a tile, 0..1
   double scores_per_clock = 0;   ///< softmax of one SM: exponentials and sums that the matrix work does not hide
 

@@ -5,14 +5,15 @@
 #include <cmath>
 #include <limits>
 
+#include "base/random.h"
 #include "serving/captured_batch.h"
 
 namespace kvtide::serving {
 namespace {
 
 constexpr std::int64_t kKnotsPerOctave = 8;
-constexpr std::int64_t kFirstKnot = 64;       // tokens; equal steps of 8 below
-constexpr std::size_t kChunksKept = 1 << 16;  // lists of prompt chunks
+constexpr std::int64_t kFirstKnot = 64;  // tokens; equal steps of 8 below
+constexpr std::size_t kMixedKept = 1 << 18;
 
 /// Lengths at which decode attention is priced: 8, 16, ... 64, 72, 80, ... 128, 144, ...
 std::int64_t knot_length(std::size_t index) {
@@ -46,9 +47,9 @@ double& slot(std::vector<double>& values, std::size_t index) {
   return values[index];
 }
 
-/// To an eighth of an octave beyond 256.
+/// To an eighth of an octave beyond 32.
 std::int64_t rounded(std::int64_t tokens) {
-  if (tokens <= 256) return tokens;
+  if (tokens <= 32) return tokens;
   const auto value = static_cast<std::uint64_t>(tokens);
   const std::uint64_t step = std::bit_floor(value) / kKnotsPerOctave;
   return static_cast<std::int64_t>((value + step / 2) / step * step);
@@ -64,7 +65,7 @@ double MachineStepTime::dense(std::int64_t num_tokens) {
   if (!std::isnan(known)) return known;
   const gpu::Iteration iteration = model_.iteration({.decode_lengths = {}, .chunks = {{num_tokens, 0}}});
   known = to_seconds(iteration.duration) - class_seconds(iteration, "prefill_attention") -
-          class_seconds(iteration, "lm_head");
+          class_seconds(iteration, "lm_head") - class_seconds(iteration, "gather_logits");
   return known;
 }
 
@@ -72,7 +73,8 @@ double MachineStepTime::head(std::int64_t num_rows) {
   double& known = slot(head_, static_cast<std::size_t>(num_rows));
   if (!std::isnan(known)) return known;
   const std::vector<std::int64_t> lengths(static_cast<std::size_t>(num_rows), 1);
-  known = class_seconds(model_.iteration({.decode_lengths = lengths, .chunks = {}}), "lm_head");
+  const gpu::Iteration iteration = model_.iteration({.decode_lengths = lengths, .chunks = {}});
+  known = class_seconds(iteration, "lm_head") + class_seconds(iteration, "gather_logits");
   return known;
 }
 
@@ -83,7 +85,7 @@ double MachineStepTime::knot(std::int64_t num_decodes, std::size_t index) {
   double& known = slot(decode_[static_cast<std::size_t>(num_decodes)], index);
   if (!std::isnan(known)) return known;
   const std::vector<std::int64_t> lengths(static_cast<std::size_t>(num_decodes), knot_length(index));
-  known = class_seconds(model_.iteration({.decode_lengths = lengths, .chunks = {}}), "attention");
+  known = to_seconds(model_.attention({.decode_lengths = lengths, .chunks = {}}));
   return known;
 }
 
@@ -94,15 +96,30 @@ double MachineStepTime::decode(std::int64_t num_decodes, double mean_length) {
   return (1 - weight) * knot(num_decodes, below) + weight * knot(num_decodes, below + 1);
 }
 
-double MachineStepTime::prefill(const std::vector<PrefillChunk>& chunks) {
-  Chunks key;
-  for (const PrefillChunk& chunk : chunks) key.push_back({rounded(chunk.tokens), rounded(chunk.kv_before)});
-  std::ranges::sort(key);
-  const auto known = prefill_.find(key);
-  if (known != prefill_.end()) return known->second;
-  const double seconds = class_seconds(model_.iteration({.decode_lengths = {}, .chunks = key}), "prefill_attention");
-  if (prefill_.size() >= kChunksKept) prefill_.clear();
-  return prefill_.emplace(std::move(key), seconds).first->second;
+/// Chunks and decodes together: engines run them in one call.
+double MachineStepTime::mixed(const StepShape& shape) {
+  gpu::BatchShape batch;
+  std::uint64_t key = 0;
+  for (const PrefillChunk& chunk : shape.prefills) {
+    batch.chunks.push_back({rounded(chunk.tokens), rounded(chunk.kv_before)});
+  }
+  std::ranges::sort(batch.chunks);
+  for (const gpu::PromptChunk& chunk : batch.chunks) {
+    key = mix64(key + static_cast<std::uint64_t>(chunk.num_new));
+    key = mix64(key + static_cast<std::uint64_t>(chunk.num_cached));
+  }
+  std::int64_t length = 0, count = 0;
+  if (shape.num_decodes > 0) {
+    count = rounded(shape.num_decodes);
+    length = rounded(shape.decode_kv_tokens / shape.num_decodes);
+    key = mix64(mix64(key + static_cast<std::uint64_t>(count)) + static_cast<std::uint64_t>(length));
+  }
+  const auto known = mixed_.find(key);
+  if (known != mixed_.end()) return known->second;
+  batch.decode_lengths.assign(static_cast<std::size_t>(count), length);
+  const double seconds = to_seconds(model_.attention(batch));
+  if (mixed_.size() >= kMixedKept) mixed_.clear();
+  return mixed_.emplace(key, seconds).first->second;
 }
 
 double MachineStepTime::fixed_decode_part(std::int64_t num_decodes) {
@@ -112,13 +129,8 @@ double MachineStepTime::fixed_decode_part(std::int64_t num_decodes) {
 
 Picoseconds MachineStepTime::duration(const StepShape& shape) {
   if (shape.prefills.empty()) return decode_run(shape.num_decodes, shape.decode_kv_tokens, 1);
-  double seconds =
-      dense(shape.num_tokens()) + head(shape.num_rows) + prefill(shape.prefills) + to_seconds(options_.between_steps);
-  if (shape.num_decodes > 0) {
-    seconds +=
-        decode(shape.num_decodes, static_cast<double>(shape.decode_kv_tokens) / static_cast<double>(shape.num_decodes));
-  }
-  return from_seconds(seconds);
+  return from_seconds(dense(shape.num_tokens()) + head(shape.num_rows) + mixed(shape) +
+                      to_seconds(options_.between_steps));
 }
 
 /// Every step lengthens the mean by one token, so between two knots the times are an arithmetic series.
@@ -138,7 +150,7 @@ Picoseconds MachineStepTime::decode_run(std::int64_t num_decodes, std::int64_t k
 }
 
 std::size_t MachineStepTime::num_priced() const {
-  std::size_t num = dense_.size() + head_.size() + prefill_.size();
+  std::size_t num = dense_.size() + head_.size() + mixed_.size();
   for (const std::vector<double>& knots : decode_) num += knots.size();
   return num;
 }

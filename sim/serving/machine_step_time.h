@@ -6,17 +6,17 @@
 //   dense    norms, projections, MLP or experts, all-reduces, hand-overs   by tokens of the step
 //   head     LM head                                                       by rows
 //   decode   attention of the decoding sequences, all layers               by sequences and mean length
-//   prefill  attention of the prompt chunks, all layers                    by the chunks
+//   mixed    attention of prompt chunks and decodes beside them            by the chunks, sequences and mean length
 // Decode-only steps replay a CUDA graph: their tokens are padded to a captured size (padded_batch()).
 //
 // Approximations: decoding sequences are as long as their mean (kernels read bytes; their sum is kept). Decode attention is priced
-// at 8 lengths an octave and linear between: within 1 % of pricing every page count where the kernel's splits do not change.
-// Lengths of prompt chunks beyond 256 tokens are rounded to an eighth of an octave, up or down alike.
+// at 8 lengths an octave and linear between: within 1 % of pricing every page count where the kernel's splits do not change. In a
+// mixed step, chunks, sequences and lengths beyond 32 are rounded to an eighth of an octave, up and down alike, for attention only.
 //
 // Example, Llama-3.1-8B on an H100, 4 decodes of 1,000 tokens: dense(4) + head(4) + decode(4, 1000), as time_iteration() gives.
 
 #include <cstdint>
-#include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -42,19 +42,18 @@ class MachineStepTime : public StepTime {
   [[nodiscard]] std::size_t num_priced() const;
 
  private:
-  using Chunks = std::vector<gpu::PromptChunk>;
   [[nodiscard]] double dense(std::int64_t num_tokens);
   [[nodiscard]] double head(std::int64_t num_rows);
   [[nodiscard]] double decode(std::int64_t num_decodes, double mean_length);
   [[nodiscard]] double knot(std::int64_t num_decodes, std::size_t index);
-  [[nodiscard]] double prefill(const std::vector<PrefillChunk>& chunks);
+  [[nodiscard]] double mixed(const StepShape& shape);
   [[nodiscard]] double fixed_decode_part(std::int64_t num_decodes);
 
   gpu::IterationModel model_;
   Options options_;
-  std::vector<double> dense_, head_;         // [tokens], [rows], NaN where not priced yet
-  std::vector<std::vector<double>> decode_;  // [decodes][knot], likewise
-  std::map<Chunks, double> prefill_;
+  std::vector<double> dense_, head_;                 // [tokens], [rows], NaN where not priced yet
+  std::vector<std::vector<double>> decode_;          // [decodes][knot], likewise
+  std::unordered_map<std::uint64_t, double> mixed_;  // by hash of the rounded shape; looked up, never walked
 };
 
 }  // namespace kvtide::serving

@@ -75,6 +75,23 @@ ProfileTables tables_of(const std::string& folder, const CsvTable& runs, std::si
           runs.integer(row, "max_num_seqs", 1, 1 << 20), all_reduce};
 }
 
+/// GPUs that PCIe joins are staged through the host unless the caller knows of peer access; NVLink stays as it is.
+/// Where the run states its memory bandwidth (one name covers cards of different editions: an RTX PRO 6000 has 1792 GB/s, its server
+/// edition 1597), that is the memory's.
+gpu::GpuProfile profile_of(const std::string& name, const CsvTable& runs, std::size_t row,
+                           const ReplayOptions& options) {
+  gpu::GpuProfile profile = gpu::load_gpu_profile(name);
+  if (!runs.text(row, "mem_bw_gb_s").empty()) {
+    const double stated = runs.number(row, "mem_bw_gb_s", 1, 1e6) * 1e9;
+    profile.data_rate *= stated / profile.bandwidth;
+    profile.bandwidth = stated;
+  }
+  const bool is_pcie = profile.interconnect.kind == gpu::LinkKind::root_complex;
+  const std::string wanted = !options.interconnect.empty() ? options.interconnect : is_pcie ? "pcie-staged" : "";
+  if (!wanted.empty()) profile.interconnect = gpu::load_interconnect(wanted, profile.facts);
+  return profile;
+}
+
 MachineStepTime::Options machine_options(const CsvTable& runs, std::size_t row) {
   const auto value = [&](const char* column) { return runs.integer(row, column, 1, 1 << 30); };
   MachineStepTime::Options options;
@@ -122,7 +139,7 @@ std::string to_string(StepTimes value) {
   return value == StepTimes::machine ? "machine" : "tables";
 }
 
-std::vector<ReplayedRun> replay(const std::string& folder, StepTimes step_times) {
+std::vector<ReplayedRun> replay(const std::string& folder, const ReplayOptions& options) {
   const CsvTable runs = CsvTable::load(folder + "/runs.csv");
   std::vector<ReplayedRun> replayed;
   for (std::size_t row = 0; row < runs.num_rows(); ++row) {
@@ -131,12 +148,12 @@ std::vector<ReplayedRun> replay(const std::string& folder, StepTimes step_times)
     const std::string requests_path = fmt::format("{}/{}.requests.csv", folder, result.run);
     const RequestTrace trace = load_requests(requests_path, "queued_s");
     const EngineSettings settings = settings_of(runs, row);
-    if (step_times == StepTimes::tables) {
+    if (options.step_times == StepTimes::tables) {
       ProfileTables tables = tables_of(folder, runs, row);
       result.outcome = serve(trace, settings, tables);
     } else {
       result.gpu = gpu_of_device(runs.text(row, "gpu"), runs.text(row, "device_name"));
-      gpu::Gpu gpu(gpu::load_gpu_profile(result.gpu), gpu::Fidelity::sampled);
+      gpu::Gpu gpu(profile_of(result.gpu, runs, row, options), gpu::Fidelity::sampled);
       MachineStepTime machine(gpu, machine_options(runs, row));
       result.outcome = serve(trace, settings, machine);
     }

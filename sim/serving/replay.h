@@ -31,10 +31,17 @@ enum class StepTimes : std::uint8_t {
 };
 [[nodiscard]] std::string to_string(StepTimes value);
 
+struct ReplayOptions {
+  StepTimes step_times = StepTimes::machine;
+  /// Between the ranks, a name of hw_profiles/interconnects. Empty: the GPU's own where it is a switch or a mesh; over PCIe
+  /// `pcie-staged`, because measured runs do not say whether their GPUs reach each other's memory and most boards cannot.
+  std::string interconnect{};
+};
+
 /// Replays every run of runs.csv from the times its requests joined the queue. The number of blocks is the run's where it is stated,
 /// else that of the memory account. What was measured is read after the replay.
 /// @throws InputError
-[[nodiscard]] std::vector<ReplayedRun> replay(const std::string& folder, StepTimes step_times);
+[[nodiscard]] std::vector<ReplayedRun> replay(const std::string& folder, const ReplayOptions& options);
 
 /// Linear between order statistics, as NumPy's default. @param share  0..1  @param values  not empty
 [[nodiscard]] double quantile(std::vector<double> values, double share);

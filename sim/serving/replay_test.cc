@@ -18,7 +18,7 @@ TEST(Quantile, IsLinearBetweenOrderStatistics) {
 TEST(Replay, WithTheRunsOwnKernelTimesEveryFigureIsWithinTwoPercent) {
   const std::string folder = KVTIDE_SOURCE_DIR "/../shared/data/e2e";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs ../shared/data/e2e";
-  const std::vector<ReplayedRun> runs = replay(folder, StepTimes::tables);
+  const std::vector<ReplayedRun> runs = replay(folder, {.step_times = StepTimes::tables});
   ASSERT_EQ(runs.size(), 2U);
   for (const ReplayedRun& run : runs) {
     ASSERT_EQ(run.figures.size(), 15U);
@@ -35,6 +35,21 @@ TEST(Replay, WithTheRunsOwnKernelTimesEveryFigureIsWithinTwoPercent) {
   EXPECT_LT(runs[0].outcome.counters.preemptions, 250);
   EXPECT_EQ(runs[1].outcome.counters.preemptions, 0);
   EXPECT_EQ(runs[1].outcome.max_running, 128);
+}
+
+// Step times of the modeled GPUs: neither run's kernel profile nor its times are used. Targets: means 10 %, percentiles 15 %.
+TEST(Replay, WithMachineStepTimesMeansAreWithinTenAndPercentilesWithinFifteenPercent) {
+  const std::string folder = KVTIDE_SOURCE_DIR "/../shared/data/e2e";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs ../shared/data/e2e";
+  const std::vector<ReplayedRun> runs = replay(folder, {.step_times = StepTimes::machine});
+  ASSERT_EQ(runs.size(), 2U);
+  for (const ReplayedRun& run : runs) {
+    ASSERT_EQ(run.figures.size(), 15U);
+    for (const ReplayFigure& figure : run.figures) {
+      EXPECT_LE(std::abs(figure.error_percent()), figure.statistic == "mean" ? 10 : 15)
+          << figure.run << " " << figure.metric << " " << figure.statistic;
+    }
+  }
 }
 
 }  // namespace

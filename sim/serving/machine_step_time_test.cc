@@ -1,0 +1,89 @@
+#include "serving/machine_step_time.h"
+
+#include <gtest/gtest.h>
+
+#include "gpu/constant_rate_memory.h"
+
+namespace kvtide::serving {
+namespace {
+
+class MachineStepTimeTest : public ::testing::Test {
+ protected:
+  static gpu::Gpu h100() {
+    gpu::GpuProfile profile = gpu::load_gpu_profile("h100-sxm");
+    auto memory = std::make_unique<gpu::ConstantRateMemory>(profile.bandwidth, 0.92);
+    return {std::move(profile), std::move(memory)};
+  }
+  /// Llama-3.1-8B.
+  static MachineStepTime::Options llama() {
+    return {.iteration = {.shape = {.num_layers = 32,
+                                    .hidden_size = 4096,
+                                    .num_query_heads = 32,
+                                    .num_kv_heads = 8,
+                                    .head_dim = 128,
+                                    .intermediate_size = 14336,
+                                    .vocab_size = 128256},
+                          .cache = {{.num_layers = 32, .num_kv_heads = 8}},
+                          .page_size = 16}};
+  }
+  static StepShape decodes(std::int64_t count, std::int64_t length) {
+    return {.prefills = {}, .num_decodes = count, .decode_kv_tokens = count * length, .num_rows = count};
+  }
+  double whole_graph(const gpu::BatchShape& batch) {
+    gpu::IterationModel model(gpu_, llama().iteration);
+    return to_seconds(model.step(batch));
+  }
+
+  gpu::Gpu gpu_ = h100();
+  MachineStepTime step_time_{gpu_, llama()};
+};
+
+// 8 is a captured batch and 1,024 a priced length, so nothing is rounded: the parts are the graph's kernels.
+TEST_F(MachineStepTimeTest, ThePartsAddUpToTheGraph) {
+  const std::vector<std::int64_t> lengths(8, 1024);
+  EXPECT_NEAR(to_seconds(step_time_.duration(decodes(8, 1024))), whole_graph({.decode_lengths = lengths, .chunks = {}}),
+              1e-9);
+  StepShape mixed = decodes(8, 1024);
+  mixed.prefills = {{256, 0}};
+  mixed.num_rows = 9;
+  EXPECT_NEAR(to_seconds(step_time_.duration(mixed)), whole_graph({.decode_lengths = lengths, .chunks = {{256, 0}}}),
+              1e-9);
+}
+
+TEST_F(MachineStepTimeTest, BetweenPricedLengthsTheErrorIsBelowOnePercent) {
+  for (const std::int64_t length : {200, 1000, 3333, 9000}) {
+    const std::vector<std::int64_t> lengths(64, length);
+    const double exact = whole_graph({.decode_lengths = lengths, .chunks = {}});
+    EXPECT_NEAR(to_seconds(step_time_.duration(decodes(64, length))) / exact, 1, 0.01) << length;
+  }
+}
+
+// The closed form against one step after another; each step is rounded to a picosecond.
+TEST_F(MachineStepTimeTest, ARunOfDecodesTakesTheSumOfItsSteps) {
+  StepShape shape = decodes(5, 3);
+  Picoseconds sum{0};
+  for (int step = 0; step < 300; ++step) {
+    sum += step_time_.duration(shape);
+    shape.decode_kv_tokens += 5;
+  }
+  EXPECT_NEAR(static_cast<double>(step_time_.decode_run(5, 15, 300).count()), static_cast<double>(sum.count()), 300);
+}
+
+// 9 sequences replay the graph captured for 16; their attention and logits are those of 9.
+TEST_F(MachineStepTimeTest, DecodesOnlyArePaddedToACapturedBatch) {
+  MachineStepTime::Options exact = llama();
+  exact.largest_capture = 1;
+  MachineStepTime unpadded(gpu_, exact);
+  EXPECT_GT(step_time_.duration(decodes(9, 1024)), unpadded.duration(decodes(9, 1024)));
+  EXPECT_EQ(step_time_.duration(decodes(8, 1024)), unpadded.duration(decodes(8, 1024)));
+}
+
+TEST_F(MachineStepTimeTest, AKnownShapeIsNotPricedAgain) {
+  (void)step_time_.duration(decodes(8, 1000));
+  const std::size_t priced = step_time_.num_priced();
+  (void)step_time_.duration(decodes(8, 1001));
+  EXPECT_EQ(step_time_.num_priced(), priced);
+}
+
+}  // namespace
+}  // namespace kvtide::serving
