@@ -2,7 +2,7 @@
 
     kvtide bench [ROOM] [--json] [--compare] [--keep]
 
-ROOM is engine, gpu, kv, attention, loss, statistics (calibration of the period tests: percents, minutes), experiment or
+ROOM is engine, gpu, kv, attention, loss, serving, statistics (calibration of the period tests: percents, minutes), experiment or
 policies. Policies are held against kvpress: its recorded processor seconds, or measured in the same run by the Python that
 KVTIDE_KVPRESS_PYTHON names. Rates are per second of processor time, so that a busy machine
 disturbs them little. `reference` is measured in the same run; it is empty where there is nothing to compare with.
@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ["engine", "gpu", "kv", "attention", "loss", "statistics", "experiment", "policies"]
+ROOMS = ["engine", "gpu", "kv", "attention", "loss", "statistics", "serving", "experiment", "policies"]
 # How the names of a room's benchmarks begin.
 PREFIXES = {"gpu": "Memory/|gpu_", "policies": "policies"}
 

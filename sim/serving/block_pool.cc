@@ -36,6 +36,7 @@ void BlockPool::share(BlockId block) {
 
 BlockId BlockPool::take() {
   const BlockId block = blocks_[index(anchor_)].next;
+  __builtin_prefetch(&blocks_[index(blocks_[index(block)].next)]);  // the next one taken
   share(block);
   forget(block);
   return block;
@@ -43,7 +44,10 @@ BlockId BlockPool::take() {
 
 void BlockPool::forget(BlockId block) {
   Block& b = blocks_[index(block)];
-  if (b.key == 0) return;
+  if (!b.is_listed) {
+    b.key = 0;
+    return;
+  }
   const auto first = known_.find(b.key);
   if (first->second == block) {
     if (b.next_equal < 0) {
@@ -58,12 +62,14 @@ void BlockPool::forget(BlockId block) {
   }
   b.key = 0;
   b.next_equal = -1;
+  b.is_listed = false;
 }
 
 void BlockPool::set_key(BlockId block, BlockKey key) {
   Block& b = blocks_[index(block)];
   b.key = key;
   b.next_equal = -1;
+  b.is_listed = true;
   const auto [first, is_new] = known_.emplace(key, block);
   if (is_new) return;
   b.next_equal = blocks_[index(first->second)].next_equal;

@@ -32,6 +32,10 @@ class BlockPool {
   [[nodiscard]] BlockId take();
   /// Remembers what the block holds from now on. Equal blocks are kept side by side.
   void set_key(BlockId block, BlockKey key);
+  /// The same for what nobody but its owner can ask for: found by key(), not by find().
+  void set_own_key(BlockId block, BlockKey key) { blocks_[index(block)].key = key; }
+  /// What an owned or free block is known to hold; 0: nothing.
+  [[nodiscard]] BlockKey key(BlockId block) const { return blocks_[index(block)].key; }
   /// One owner less; without any the block goes to the tail of the free list and keeps its key.
   void release(BlockId block);
 
@@ -41,6 +45,7 @@ class BlockPool {
     std::int32_t owners = 0;
     BlockId previous = 0, next = 0;  // in the free list
     BlockId next_equal = -1;         // with the same key
+    bool is_listed = false;          // in known_
   };
   [[nodiscard]] static std::size_t index(BlockId block) { return static_cast<std::size_t>(block); }
   void unlink(BlockId block);

@@ -14,6 +14,7 @@ namespace {
 constexpr std::int64_t kKnotsPerOctave = 8;
 constexpr std::int64_t kFirstKnot = 64;  // tokens; equal steps of 8 below
 constexpr std::size_t kMixedKept = 1 << 18;
+constexpr std::uint64_t kChunkParts = 8, kDecodeParts = 4;  // of an octave: what is rounded in mixed steps
 
 /// Lengths at which decode attention is priced: 8, 16, ... 64, 72, 80, ... 128, 144, ...
 std::int64_t knot_length(std::size_t index) {
@@ -47,11 +48,11 @@ double& slot(std::vector<double>& values, std::size_t index) {
   return values[index];
 }
 
-/// To an eighth of an octave beyond 32.
-std::int64_t rounded(std::int64_t tokens) {
-  if (tokens <= 32) return tokens;
+/// To that part of an octave beyond 4 times as many.
+std::int64_t rounded(std::int64_t tokens, std::uint64_t parts) {
   const auto value = static_cast<std::uint64_t>(tokens);
-  const std::uint64_t step = std::bit_floor(value) / kKnotsPerOctave;
+  if (value <= 4 * parts) return tokens;
+  const std::uint64_t step = std::bit_floor(value) / parts;
   return static_cast<std::int64_t>((value + step / 2) / step * step);
 }
 
@@ -60,7 +61,9 @@ std::int64_t rounded(std::int64_t tokens) {
 MachineStepTime::MachineStepTime(gpu::Gpu& gpu, Options options)
     : model_(gpu, options.iteration), options_(std::move(options)) {}
 
+/// GEMMs work in tiles of 64 or 128 rows, so beyond 256 tokens a multiple of 16 or 32 above costs the same.
 double MachineStepTime::dense(std::int64_t num_tokens) {
+  if (num_tokens > 256) num_tokens = ceil_div(num_tokens, num_tokens > 512 ? 32 : 16) * (num_tokens > 512 ? 32 : 16);
   double& known = slot(dense_, static_cast<std::size_t>(num_tokens));
   if (!std::isnan(known)) return known;
   const gpu::Iteration iteration = model_.iteration({.decode_lengths = {}, .chunks = {{num_tokens, 0}}});
@@ -101,7 +104,7 @@ double MachineStepTime::mixed(const StepShape& shape) {
   gpu::BatchShape batch;
   std::uint64_t key = 0;
   for (const PrefillChunk& chunk : shape.prefills) {
-    batch.chunks.push_back({rounded(chunk.tokens), rounded(chunk.kv_before)});
+    batch.chunks.push_back({rounded(chunk.tokens, kChunkParts), rounded(chunk.kv_before, kChunkParts)});
   }
   std::ranges::sort(batch.chunks);
   for (const gpu::PromptChunk& chunk : batch.chunks) {
@@ -110,8 +113,8 @@ double MachineStepTime::mixed(const StepShape& shape) {
   }
   std::int64_t length = 0, count = 0;
   if (shape.num_decodes > 0) {
-    count = rounded(shape.num_decodes);
-    length = rounded(shape.decode_kv_tokens / shape.num_decodes);
+    count = rounded(shape.num_decodes, kDecodeParts);
+    length = rounded(shape.decode_kv_tokens / shape.num_decodes, kDecodeParts);
     key = mix64(mix64(key + static_cast<std::uint64_t>(count)) + static_cast<std::uint64_t>(length));
   }
   const auto known = mixed_.find(key);

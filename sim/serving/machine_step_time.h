@@ -11,7 +11,8 @@
 //
 // Approximations: decoding sequences are as long as their mean (kernels read bytes; their sum is kept). Decode attention is priced
 // at 8 lengths an octave and linear between: within 1 % of pricing every page count where the kernel's splits do not change. In a
-// mixed step, chunks, sequences and lengths beyond 32 are rounded to an eighth of an octave, up and down alike, for attention only.
+// mixed step, chunks are rounded to an eighth and sequences and lengths to a quarter of an octave, up and down alike, for attention
+// only. Beyond 256 tokens the dense part is that of the next multiple of 16, beyond 512 of 32: tiles of GEMMs are no finer.
 //
 // Example, Llama-3.1-8B on an H100, 4 decodes of 1,000 tokens: dense(4) + head(4) + decode(4, 1000), as time_iteration() gives.
 

@@ -44,9 +44,9 @@ TEST_F(MachineStepTimeTest, ThePartsAddUpToTheGraph) {
   EXPECT_NEAR(to_seconds(step_time_.duration(decodes(8, 1024))), whole_graph({.decode_lengths = lengths, .chunks = {}}),
               1e-9);
   StepShape mixed = decodes(8, 1024);
-  mixed.prefills = {{256, 0}};
+  mixed.prefills = {{240, 0}};
   mixed.num_rows = 9;
-  EXPECT_NEAR(to_seconds(step_time_.duration(mixed)), whole_graph({.decode_lengths = lengths, .chunks = {{256, 0}}}),
+  EXPECT_NEAR(to_seconds(step_time_.duration(mixed)), whole_graph({.decode_lengths = lengths, .chunks = {{240, 0}}}),
               1e-9);
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -34,7 +36,7 @@ Scheduler::Scheduler(const EngineSettings& settings, std::int64_t shared_block_t
   blocks_per_id_ = shared_block_tokens / settings.block_size;
 }
 
-void Scheduler::add(std::size_t index, const Request& request) {
+void Scheduler::add(std::size_t index, Request request) {
   const std::int64_t needed = ceil_div(request.input_tokens + request.output_tokens - 1, settings_.block_size);
   if (needed > pool_.num_usable()) {
     throw InputError(
@@ -49,20 +51,36 @@ void Scheduler::add(std::size_t index, const Request& request) {
     id = unused_.back();
     unused_.pop_back();
   }
-  sequences_[id] = {.index = index, .request = &request, .blocks = std::move(sequences_[id].blocks)};
-  sequences_[id].blocks.clear();
+  Sequence& sequence = sequences_[id];
+  sequence.index = index;
+  sequence.request = std::move(request);
+  sequence.computed = sequence.generated = sequence.scheduled = sequence.keyed = 0;
+  sequence.blocks.clear();
+  sequence.former.clear();
   waiting_.push_back(id);
+}
+
+bool Scheduler::is_shared(const Sequence& sequence, std::int64_t block) const {
+  return blocks_per_id_ > 0 &&
+         block / blocks_per_id_ < static_cast<std::int64_t>(sequence.request.shared_blocks.size());
 }
 
 /// Shared blocks by their id, all others by the request that owns them.
 BlockKey Scheduler::key_of(const Sequence& sequence, std::int64_t block) const {
-  const auto& shared = sequence.request->shared_blocks;
-  if (blocks_per_id_ > 0 && block / blocks_per_id_ < static_cast<std::int64_t>(shared.size())) {
-    const std::uint64_t id = shared[static_cast<std::size_t>(block / blocks_per_id_)];
+  if (is_shared(sequence, block)) {
+    const std::uint64_t id = sequence.request.shared_blocks[static_cast<std::size_t>(block / blocks_per_id_)];
     return mix64(id * static_cast<std::uint64_t>(blocks_per_id_) + static_cast<std::uint64_t>(block % blocks_per_id_)) |
            1;
   }
   return mix64(mix64(sequence.index + 1) + static_cast<std::uint64_t>(block)) | 1;
+}
+
+/// In the prefix cache; -1: not there. Nobody but the request itself can hit what is its own.
+BlockId Scheduler::find_block(const Sequence& sequence, std::int64_t block) const {
+  if (is_shared(sequence, block)) return pool_.find(key_of(sequence, block));
+  if (block >= static_cast<std::int64_t>(sequence.former.size())) return -1;
+  const BlockId former = sequence.former[static_cast<std::size_t>(block)];
+  return pool_.key(former) == key_of(sequence, block) ? former : -1;
 }
 
 std::int64_t Scheduler::step_tokens(const Sequence& sequence, std::int64_t computed, std::int64_t budget) const {
@@ -71,29 +89,36 @@ std::int64_t Scheduler::step_tokens(const Sequence& sequence, std::int64_t compu
   return std::min(tokens, budget);
 }
 
+std::int64_t Scheduler::missing_blocks(const Sequence& sequence, std::int64_t tokens) const {
+  return ceil_div(sequence.computed + tokens, settings_.block_size) - static_cast<std::int64_t>(sequence.blocks.size());
+}
+
 /// Blocks for `tokens` more. @return false, with nothing taken, when there are too few
 bool Scheduler::grow(Sequence& sequence, std::int64_t tokens) {
-  const std::int64_t missing =
-      ceil_div(sequence.computed + tokens, settings_.block_size) - static_cast<std::int64_t>(sequence.blocks.size());
+  const std::int64_t missing = missing_blocks(sequence, tokens);
   if (missing > pool_.num_free()) return false;
   for (std::int64_t i = 0; i < missing; ++i) sequence.blocks.push_back(pool_.take());
   return true;
 }
 
-void Scheduler::schedule(Sequence& sequence, std::int64_t tokens, StepShape& shape) {
-  sequence.scheduled = tokens;
-  if (settings_.prefix_caching) {
-    const std::int64_t full = (sequence.computed + tokens) / settings_.block_size;
-    for (; sequence.keyed < full; ++sequence.keyed) {
-      pool_.set_key(sequence.blocks[static_cast<std::size_t>(sequence.keyed)], key_of(sequence, sequence.keyed));
-    }
+/// Full blocks are known from the moment they are scheduled.
+void Scheduler::set_keys(Sequence& sequence, std::int64_t computed) {
+  if (!settings_.prefix_caching) return;
+  for (const std::int64_t full = computed / settings_.block_size; sequence.keyed < full; ++sequence.keyed) {
+    if (!is_shared(sequence, sequence.keyed)) continue;  // its own: named when it is preempted, nobody asks before
+    pool_.set_key(sequence.blocks[static_cast<std::size_t>(sequence.keyed)], key_of(sequence, sequence.keyed));
   }
-  ++shape.num_rows;
-  if (tokens == 1 && sequence.computed >= sequence.request->input_tokens) {
-    ++shape.num_decodes;
-    shape.decode_kv_tokens += sequence.computed + 1;
+}
+
+void Scheduler::schedule(Sequence& sequence, std::int64_t tokens) {
+  sequence.scheduled = tokens;
+  set_keys(sequence, sequence.computed + tokens);
+  ++shape_.num_rows;
+  if (tokens == 1 && sequence.computed >= sequence.request.input_tokens) {
+    ++shape_.num_decodes;
+    shape_.decode_kv_tokens += sequence.computed + 1;
   } else {
-    shape.prefills.push_back({tokens, sequence.computed});
+    shape_.prefills.push_back({tokens, sequence.computed});
   }
 }
 
@@ -103,25 +128,31 @@ void Scheduler::preempt_last() {
   Sequence& sequence = sequences_[id];
   ++counters_.preemptions;
   counters_.lost_tokens += sequence.computed;
+  for (std::int64_t block = 0; block < sequence.keyed; ++block) {
+    if (!is_shared(sequence, block)) {
+      pool_.set_own_key(sequence.blocks[static_cast<std::size_t>(block)], key_of(sequence, block));
+    }
+  }
   for (std::size_t i = sequence.blocks.size(); i-- > 0;) pool_.release(sequence.blocks[i]);
+  sequence.former.swap(sequence.blocks);
   sequence.blocks.clear();
   sequence.computed = sequence.keyed = 0;
   waiting_.push_front(id);
 }
 
 /// Tries the head of the waiting line. @return false when it must wait
-bool Scheduler::admit(StepShape& shape, std::int64_t& budget) {
+bool Scheduler::admit(std::int64_t& budget) {
   Sequence& sequence = sequences_[waiting_.front()];
-  std::vector<BlockId> hits;
+  hits_.clear();
   std::int64_t free_hits = 0;
   const std::int64_t num_looked_up = settings_.prefix_caching ? (sequence.known() - 1) / settings_.block_size : 0;
   for (std::int64_t block = 0; block < num_looked_up; ++block) {
-    const BlockId found = pool_.find(key_of(sequence, block));
+    const BlockId found = find_block(sequence, block);
     if (found < 0) break;
-    hits.push_back(found);
+    hits_.push_back(found);
     free_hits += pool_.is_free(found) ? 1 : 0;
   }
-  const auto num_hits = static_cast<std::int64_t>(hits.size());
+  const auto num_hits = static_cast<std::int64_t>(hits_.size());
   const std::int64_t computed = num_hits * settings_.block_size;
   const std::int64_t tokens = step_tokens(sequence, computed, budget);
   const std::int64_t reserved = settings_.reserve_full_input ? sequence.known() : computed + tokens;
@@ -129,59 +160,91 @@ bool Scheduler::admit(StepShape& shape, std::int64_t& budget) {
   const auto left_free =
       running_.empty() ? 0 : static_cast<std::int64_t>(settings_.watermark * static_cast<double>(settings_.num_blocks));
   if (needed + left_free > pool_.num_free()) return false;
-  for (const BlockId block : hits) pool_.share(block);
-  sequence.blocks = hits;
+  for (const BlockId block : hits_) pool_.share(block);
+  sequence.blocks.assign(hits_.begin(), hits_.end());
   sequence.computed = computed;
   sequence.keyed = num_hits;
   if (!grow(sequence, tokens)) return false;  // unreachable: `needed` covers it
   counters_.prompt_blocks += num_looked_up;
   counters_.hit_blocks += num_hits;
-  schedule(sequence, tokens, shape);
+  schedule(sequence, tokens);
   budget -= tokens;
   running_.push_back(waiting_.front());
   waiting_.pop_front();
-  admitted_.push_back(sequence.index);
+  admitted_.push_back({sequence.index, computed});
   return true;
 }
 
-StepShape Scheduler::begin_step() {
-  StepShape shape;
+const StepShape& Scheduler::begin_step() {
+  shape_.prefills.clear();
+  shape_.num_decodes = shape_.decode_kv_tokens = shape_.num_rows = 0;
   admitted_.clear();
   std::int64_t budget = settings_.max_num_batched_tokens;
-  bool has_preempted = false;
+  has_preempted_ = false;
   for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
     Sequence& sequence = sequences_[running_[i]];
     const std::int64_t tokens = step_tokens(sequence, sequence.computed, budget);
     while (i < running_.size() && !grow(sequence, tokens)) {
       preempt_last();
-      has_preempted = true;
+      has_preempted_ = true;
     }
     if (i >= running_.size()) break;  // it was the last itself
-    schedule(sequence, tokens, shape);
+    schedule(sequence, tokens);
     budget -= tokens;
   }
-  if (!has_preempted) {
-    while (!waiting_.empty() && budget > 0 && num_running() < settings_.max_num_seqs && admit(shape, budget)) {
+  if (!has_preempted_) {
+    while (!waiting_.empty() && budget > 0 && num_running() < settings_.max_num_seqs && admit(budget)) {
     }
   }
-  return shape;
+  return shape_;
 }
 
-std::vector<Advance> Scheduler::finish_step() {
-  ++counters_.steps;
-  std::vector<Advance> advances;
+std::int64_t Scheduler::repeatable_steps() const {
+  if (has_preempted_ || shape_.num_decodes != num_running()) return 1;
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const SequenceId id : running_) {
+    most = std::min(most, sequences_[id].request.output_tokens - sequences_[id].generated);
+  }
+  const auto fits = [&](std::int64_t steps) {
+    std::int64_t missing = 0;
+    for (const SequenceId id : running_) missing += missing_blocks(sequences_[id], steps);
+    return missing <= pool_.num_free();
+  };
+  if (fits(most)) return most;
+  std::int64_t fitting = 1;
+  while (most - fitting > 1) {
+    const std::int64_t middle = fitting + (most - fitting) / 2;
+    (fits(middle) ? fitting : most) = middle;
+  }
+  return fitting;
+}
+
+const std::vector<Advance>& Scheduler::finish_step(std::int64_t steps) {
+  counters_.steps += steps;
+  advances_.clear();
+  if (steps > 1) {
+    for (const SequenceId id : running_) {
+      Sequence& sequence = sequences_[id];
+      KVTIDE_ASSERT(grow(sequence, steps), "repeatable steps have their blocks");
+      set_keys(sequence, sequence.computed + steps);
+      sequence.scheduled = steps;
+      sequence.generated += steps - 1;
+    }
+  }
+  most_used_blocks_ = pool_.num_usable() - pool_.num_free();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < running_.size(); ++i) {
     const SequenceId id = running_[i];
     Sequence& sequence = sequences_[id];
     Advance advance{.request = sequence.index, .tokens = sequence.scheduled};
     sequence.computed += sequence.scheduled;
+    advance.context_tokens = sequence.computed;
     if (sequence.scheduled > 0 && sequence.computed == sequence.known()) {
       ++sequence.generated;
       advance.has_token = true;
-      advance.is_finished = sequence.generated == sequence.request->output_tokens;
+      advance.is_finished = sequence.generated == sequence.request.output_tokens;
     }
-    if (sequence.scheduled > 0) advances.push_back(advance);
+    if (sequence.scheduled > 0) advances_.push_back(advance);
     sequence.scheduled = 0;
     if (advance.is_finished) {
       for (std::size_t b = sequence.blocks.size(); b-- > 0;) pool_.release(sequence.blocks[b]);
@@ -192,7 +255,7 @@ std::vector<Advance> Scheduler::finish_step() {
     }
   }
   running_.resize(kept);
-  return advances;
+  return advances_;
 }
 
 }  // namespace kvtide::serving

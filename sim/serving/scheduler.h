@@ -23,10 +23,16 @@ namespace kvtide::serving {
 
 /// What one step did to a request.
 struct Advance {
-  std::size_t request = 0;   ///< index given to add()
-  std::int64_t tokens = 0;   ///< computed in this step
-  bool has_token = false;    ///< a token was generated
-  bool is_finished = false;  ///< that was its last one
+  std::size_t request = 0;          ///< index given to add()
+  std::int64_t tokens = 0;          ///< computed in this step
+  bool has_token = false;           ///< a token was generated
+  bool is_finished = false;         ///< that was its last one
+  std::int64_t context_tokens = 0;  ///< in the cache during the step
+};
+
+struct Admission {
+  std::size_t request = 0;
+  std::int64_t cached_tokens = 0;  ///< found in the prefix cache
 };
 
 struct SchedulerCounters {
@@ -43,9 +49,9 @@ class Scheduler {
   /// @throws InputError
   Scheduler(const EngineSettings& settings, std::int64_t shared_block_tokens);
 
-  /// Puts a request at the end of the waiting line. @param request  outlives this object
+  /// Puts a request at the end of the waiting line. @param index  of its own: no other request had it
   /// @throws InputError when it can never run: more blocks than there are
-  void add(std::size_t index, const Request& request);
+  void add(std::size_t index, Request request);
 
   [[nodiscard]] bool is_idle() const { return waiting_.empty() && running_.empty(); }
   [[nodiscard]] std::int64_t num_running() const { return static_cast<std::int64_t>(running_.size()); }
@@ -53,31 +59,42 @@ class Scheduler {
   [[nodiscard]] std::int64_t num_free_blocks() const { return pool_.num_free(); }
   [[nodiscard]] const SchedulerCounters& counters() const { return counters_; }
 
-  /// Chooses what the next step computes; empty when nobody can run. finish_step() must follow.
-  [[nodiscard]] StepShape begin_step();
+  /// Chooses what the next step computes; empty when nobody can run. finish_step() must follow. Valid until the next call.
+  [[nodiscard]] const StepShape& begin_step();
   /// Requests admitted by the last begin_step(), for the first or a further time.
-  [[nodiscard]] const std::vector<std::size_t>& admitted() const { return admitted_; }
-  /// Ends the step: tokens appear, finished requests free their blocks. In order of the batch.
-  [[nodiscard]] std::vector<Advance> finish_step();
+  [[nodiscard]] const std::vector<Admission>& admitted() const { return admitted_; }
+  /// How many steps equal to the one begun may follow one another from it on, unless an arrival changes the line: more than 1
+  /// where everybody decodes, nobody can be admitted, nobody finishes before the last of them and the blocks suffice.
+  [[nodiscard]] std::int64_t repeatable_steps() const;
+  /// Ends the step: tokens appear, finished requests free their blocks. In order of the batch; valid until the next call.
+  /// @param steps  that many equal ones, 1..repeatable_steps()
+  [[nodiscard]] const std::vector<Advance>& finish_step(std::int64_t steps = 1);
+  /// In the step that ended last.
+  [[nodiscard]] std::int64_t most_used_blocks() const { return most_used_blocks_; }
 
  private:
   struct Sequence {
     std::size_t index = 0;
-    const Request* request = nullptr;
+    Request request;
     std::int64_t computed = 0, generated = 0;
     std::int64_t scheduled = 0;  // tokens of the present step
     std::int64_t keyed = 0;      // blocks that have their key
     std::vector<BlockId> blocks;
-    [[nodiscard]] std::int64_t known() const { return request->input_tokens + generated; }
+    std::vector<BlockId> former;  // before it was preempted; some may still hold what they held
+    [[nodiscard]] std::int64_t known() const { return request.input_tokens + generated; }
   };
   using SequenceId = std::size_t;
 
+  [[nodiscard]] bool is_shared(const Sequence& sequence, std::int64_t block) const;
   [[nodiscard]] BlockKey key_of(const Sequence& sequence, std::int64_t block) const;
+  [[nodiscard]] BlockId find_block(const Sequence& sequence, std::int64_t block) const;
+  [[nodiscard]] std::int64_t missing_blocks(const Sequence& sequence, std::int64_t tokens) const;
+  void set_keys(Sequence& sequence, std::int64_t computed);
   [[nodiscard]] std::int64_t step_tokens(const Sequence& sequence, std::int64_t computed, std::int64_t budget) const;
   bool grow(Sequence& sequence, std::int64_t tokens);
-  void schedule(Sequence& sequence, std::int64_t tokens, StepShape& shape);
+  void schedule(Sequence& sequence, std::int64_t tokens);
   void preempt_last();
-  bool admit(StepShape& shape, std::int64_t& budget);
+  bool admit(std::int64_t& budget);
 
   EngineSettings settings_;
   std::int64_t blocks_per_id_ = 0;
@@ -86,7 +103,12 @@ class Scheduler {
   std::vector<SequenceId> unused_;
   std::deque<SequenceId> waiting_;
   std::vector<SequenceId> running_;
-  std::vector<std::size_t> admitted_;
+  std::vector<Admission> admitted_;
+  std::vector<Advance> advances_;
+  std::vector<BlockId> hits_;
+  StepShape shape_;
+  bool has_preempted_ = false;
+  std::int64_t most_used_blocks_ = 0;
   SchedulerCounters counters_;
 };
 

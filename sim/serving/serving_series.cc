@@ -1,0 +1,51 @@
+#include "serving/serving_series.h"
+
+#include <algorithm>
+
+namespace kvtide::serving {
+namespace {
+
+void add_to(SeriesInterval& sum, const SeriesInterval& more) {
+  sum.busy_seconds += more.busy_seconds;
+  sum.running += more.running;
+  sum.waiting += more.waiting;
+  sum.used_blocks += more.used_blocks;
+  sum.used_tokens += more.used_tokens;
+  sum.output_tokens += more.output_tokens;
+  sum.prompt_tokens += more.prompt_tokens;
+}
+
+}  // namespace
+
+ServingSeries::ServingSeries(Picoseconds interval) : interval_(interval) {}
+
+void ServingSeries::add(Picoseconds begin, Picoseconds end, const SeriesState& state) {
+  while ((end - Picoseconds{1}) / interval_ >= static_cast<std::int64_t>(kMaxIntervals)) {
+    for (std::size_t i = 0; i < intervals_.size(); ++i) {
+      if (i % 2 == 0) {
+        intervals_[i / 2] = intervals_[i];
+      } else {
+        add_to(intervals_[i / 2], intervals_[i]);
+      }
+    }
+    intervals_.resize((intervals_.size() + 1) / 2);
+    interval_ *= 2;
+  }
+  const auto last = static_cast<std::size_t>((end - Picoseconds{1}) / interval_);
+  if (intervals_.size() <= last) intervals_.resize(last + 1);
+  const double whole = to_seconds(end - begin);
+  for (auto index = static_cast<std::size_t>(begin / interval_); index <= last; ++index) {
+    const Picoseconds from = std::max(begin, static_cast<std::int64_t>(index) * interval_);
+    const Picoseconds to = std::min(end, static_cast<std::int64_t>(index + 1) * interval_);
+    const double seconds = to_seconds(to - from);
+    add_to(intervals_[index], {.busy_seconds = seconds,
+                               .running = seconds * static_cast<double>(state.running),
+                               .waiting = seconds * static_cast<double>(state.waiting),
+                               .used_blocks = seconds * static_cast<double>(state.used_blocks),
+                               .used_tokens = seconds * static_cast<double>(state.used_tokens),
+                               .output_tokens = seconds / whole * static_cast<double>(state.output_tokens),
+                               .prompt_tokens = seconds / whole * static_cast<double>(state.prompt_tokens)});
+  }
+}
+
+}  // namespace kvtide::serving
