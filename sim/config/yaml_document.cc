@@ -76,6 +76,19 @@ void graft(Document::State& state, const std::string& dotted_path, std::shared_p
   *target = std::move(replacement);
 }
 
+void fill(Node& node, const Node& base, Document::State* owner, std::size_t& num_nodes, int depth) {
+  for (const Node::Entry& entry : base.entries) {
+    if (Node::Entry* own = node.find(entry.key)) {
+      const bool are_maps = own->value->kind == Node::Kind::map && entry.value->kind == Node::Kind::map;
+      if (are_maps) fill(*own->value, *entry.value, owner, num_nodes, depth + 1);
+    } else {
+      Node::Entry copy{.key = entry.key, .place = entry.place, .value = nullptr};
+      copy.value = copy_nodes(*entry.value, owner, num_nodes, depth + 1);
+      node.entries.push_back(std::move(copy));
+    }
+  }
+}
+
 }  // namespace
 
 void Document::State::record(const std::string& message) {
@@ -144,6 +157,12 @@ void Document::set(const std::string& dotted_path, const std::string& yaml_value
 void Document::set(const std::string& dotted_path, const Value& value) {
   std::size_t num_nodes = 0;
   graft(*state_, dotted_path, copy_nodes(value.node(), state_.get(), num_nodes, 0));
+}
+
+void Document::fill_from(const Document& base) {
+  std::size_t num_nodes = 0;
+  if (state_->root->kind != Node::Kind::map || base.state_->root->kind != Node::Kind::map) return;
+  fill(*state_->root, *base.state_->root, state_.get(), num_nodes, 0);
 }
 
 Document Document::clone() const {

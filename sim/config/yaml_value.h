@@ -136,6 +136,10 @@ class Document {
   void set(const std::string& dotted_path, const std::string& yaml_value);
   /// The same with a node of this or another document (sweep axes may hold whole mappings).
   void set(const std::string& dotted_path, const Value& value);
+  /// Takes what `base` has and this document lacks: mappings are merged key by key, everything else stays as it is
+  /// here. Places in messages keep the file a node was written in.
+  /// @throws InputError when the result would be too large
+  void fill_from(const Document& base);
   /// An independent copy (a sweep edits one copy per run).
   [[nodiscard]] Document clone() const;
 

@@ -88,12 +88,30 @@ constexpr std::array kColumns{
     Column{"loss_tokens", kNumber, "token", "Tokens of the trace the loss was measured on"},
     Column{"run_seed", kText, "1", "Seed of this run's random streams, hexadecimal, derived from its content"},
     Column{"compression_setting", kText, "1", "The resolved compression as one line of YAML"},
+    Column{"baseline_run", kNumber, "1", "Index of the run that this one is compared with (baseline); NaN: none"},
+    Column{"kv_bytes_ratio", kNumber, "1", "kv_bytes over that of the baseline run"},
+    Column{"decode_step_ratio", kNumber, "1", "decode_step_us over that of the baseline run"},
+    Column{"max_sequences_ratio", kNumber, "1", "max_sequences over that of the baseline run"},
+    Column{"loss_mean_difference", kNumber, "1", "loss_mean minus that of the baseline run"},
+    Column{"loss_worst_difference", kNumber, "1", "loss_worst minus that of the baseline run"},
     Column{"status", kText, "1", "ok or failed"},
     Column{"status_reason", kText, "1", "Why the run failed, else empty"},
     Column{"warnings", kText, "1", "What is legal and probably not meant, else empty"},
 };
 
+constexpr std::array kBaselineColumns{
+    BaselineColumn{"kv_bytes_ratio", "kv_bytes"},
+    BaselineColumn{"decode_step_ratio", "decode_step_us"},
+    BaselineColumn{"max_sequences_ratio", "max_sequences"},
+    BaselineColumn{"loss_mean_difference", "loss_mean", false},
+    BaselineColumn{"loss_worst_difference", "loss_worst", false},
+};
+
 }  // namespace
+
+std::span<const BaselineColumn> baseline_columns() {
+  return kBaselineColumns;
+}
 
 std::span<const Column> columns() {
   return kColumns;

@@ -17,6 +17,14 @@ struct Column {
   const char* definition;  ///< one sentence; also the dataset's long_name
 };
 
+/// A column that compares a run with its baseline (baseline.h).
+struct BaselineColumn {
+  const char* name;
+  const char* of;        ///< the column compared
+  bool is_ratio = true;  ///< own / baseline; false: own - baseline
+};
+[[nodiscard]] std::span<const BaselineColumn> baseline_columns();
+
 /// Every column but the swept keys, in the order of the file.
 [[nodiscard]] std::span<const Column> columns();
 /// Null when unknown.

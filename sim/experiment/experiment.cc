@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "config/yaml_value.h"
+#include "experiment/baseline.h"
+#include "experiment/include.h"
 #include "experiment/preset/preset.h"
 #include "experiment/setting_reader.h"
 #include "experiment/sweep.h"
@@ -131,12 +133,14 @@ std::string run_name(std::int64_t index) {
 Experiment parse_experiment(const std::string& yaml, const std::string& path, const std::string& base_folder,
                             const Overrides& overrides) {
   Document document = Document::parse(yaml, path);
+  const std::string included_yaml = resolve_includes(document, base_folder);
   for (const auto& [key, value] : overrides.sets) document.set(key, value);
   if (overrides.seed) document.set("seed", fmt::format("{}", *overrides.seed));
 
   Experiment experiment;
   experiment.path = path;
   experiment.yaml = yaml;
+  experiment.included_yaml = included_yaml;
   experiment.sets = overrides.sets;
   if (overrides.seed) experiment.sets.emplace_back("seed", fmt::format("{}", *overrides.seed));
   if (!document.root().is_map()) {
@@ -175,6 +179,8 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
     (void)root.at("name");
     root.at("sweep").accept_all();
     root.at("claim").accept_all();  // read by claim.h
+    root.at("baseline").accept_all();
+    root.at("include").accept_all();
     run.setting = read_setting(root, resolver);
     root.finish();
     if (!copy.errors().empty()) {
@@ -186,6 +192,7 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
     keys += fmt::format("{:016x}", run.key);
     experiment.runs.push_back(std::move(run));
   }
+  find_baselines(document.root().at("baseline"), experiment.axes, experiment.runs);
   errors.add(document.errors());
   errors.throw_if_any();
   if (experiment.runs.empty()) {

@@ -31,6 +31,7 @@ struct Run {
   std::int64_t index = 0;  ///< 0-based; the group /runs/<index, five digits>
   Setting setting;
   std::vector<std::int64_t> axis_values;  ///< [axis] index into its labels
+  std::int64_t baseline = -1;             ///< index of the run it is compared with; -1: none
   std::uint64_t key = 0;   ///< hash of the resolved content (setting, model, GPU, trace bytes), not of names or places
   std::uint64_t seed = 0;  ///< mix64(key); streams of this run: RandomStream(seed, "name")
 };
@@ -49,6 +50,7 @@ struct Experiment {
   std::string name;
   std::string path;                                       ///< as given, for messages
   std::string yaml;                                       ///< the file verbatim
+  std::string included_yaml;                              ///< what it includes, see include.h
   std::vector<std::pair<std::string, std::string>> sets;  ///< overrides applied on top of it
   std::vector<Axis> axes;
   std::vector<Run> runs;              ///< all of them, or those of the shard

@@ -63,6 +63,19 @@ class Merge : public testing::Test {
   fs::path folder_;
 };
 
+// kv_bytes of run i is 1000 + i; in a shard without run 0 the ratio is not known, merged it is.
+TEST_F(Merge, RatiosToABaselineInAnotherShardAppearWhenMerged) {
+  Experiment experiment = experiment_of(4);
+  for (experiment::Run& run : experiment.runs) run.baseline = 0;
+  const std::vector<std::string> files = shards(experiment, 2);
+  EXPECT_TRUE(std::isnan(ResultsReader(files[1]).numbers("kv_bytes_ratio").at(0)));
+  merge_results(output(), files);
+  const ResultsReader merged(output());
+  const std::vector<double>& ratios = merged.numbers("kv_bytes_ratio");
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(ratios[i], static_cast<double>(1000 + i) / 1000.0);
+  EXPECT_EQ(merged.numbers("baseline_run").at(3), 0);
+}
+
 TEST_F(Merge, SevenShardsAreTheBytesOfOneProcess) {
   const Experiment experiment = experiment_of(24);
   const std::string whole = run("whole.h5", experiment);

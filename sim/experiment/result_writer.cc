@@ -21,6 +21,8 @@
 namespace kvtide::experiment {
 namespace {
 
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
 using hdf5::Description;
 using hdf5::OutputFile;
 
@@ -48,7 +50,7 @@ class Summary {
   Summary(const ResultsHead& head, const std::vector<RunRecord>& records) : head_(head), records_(records) {
     for (const Column& column : columns()) {
       if (column.type == ColumnType::number) {
-        numbers_[column.name].assign(records.size(), std::numeric_limits<double>::quiet_NaN());
+        numbers_[column.name].assign(records.size(), kNaN);
       } else {
         texts_[column.name].assign(records.size(), "");
       }
@@ -68,6 +70,23 @@ class Summary {
       numbers_["loss_tokens"][row] = static_cast<double>(result.loss_tokens);
       loss_models_.insert(result.loss_model);
       loss_tokens_.insert(result.loss_tokens);
+    }
+  }
+
+  /// Figures of each run against its baseline, where both are here and ok.
+  void compare_with_baselines() {
+    std::map<std::int64_t, std::size_t> row_of;
+    for (std::size_t row = 0; row < records_.size(); ++row) row_of[records_[row].index] = row;
+    for (std::size_t row = 0; row < records_.size(); ++row) {
+      if (records_[row].baseline < 0) continue;
+      numbers_["baseline_run"][row] = static_cast<double>(records_[row].baseline);
+      const auto base = row_of.find(records_[row].baseline);
+      if (base == row_of.end()) continue;  // in another shard; merge fills it in
+      for (const BaselineColumn& column : baseline_columns()) {
+        const std::vector<double>& values = numbers_.at(column.of);
+        const double own = values[row], other = values[base->second];
+        numbers_[column.name][row] = column.is_ratio ? (other == 0 ? kNaN : own / other) : own - other;
+      }
     }
   }
 
@@ -136,6 +155,7 @@ void write_root(OutputFile& file, const ResultsHead& head, const Provenance& pro
   file.attribute("/", "history", std::string("kvtide run"));
   file.attribute("/", "created", provenance.created);
   file.attribute("/", "experiment_yaml", head.experiment_yaml);
+  file.attribute("/", "included_yaml", head.included_yaml);
   file.attribute("/", "experiment_overrides", head.experiment_overrides);
   file.attribute("/", "experiment_key", head.experiment_key);
   file.attribute("/", "num_runs", head.num_runs);
@@ -181,6 +201,7 @@ ResultsHead results_head(const Experiment& experiment) {
   ResultsHead head;
   head.title = without_nul(experiment.name);
   head.experiment_yaml = without_nul(experiment.yaml);
+  head.included_yaml = without_nul(experiment.included_yaml);
   std::vector<std::string> sets;
   for (const auto& [key, value] : experiment.sets) sets.push_back(fmt::format("{}={}", key, value));
   head.experiment_overrides = without_nul(fmt::format("{}", fmt::join(sets, "\n")));
@@ -198,7 +219,8 @@ RunRecord run_record(const Experiment& experiment, const Run& run) {
                    .seed = hexadecimal(run.seed),
                    .compression = compression_text(run.setting),
                    .grid_offset = run.setting.compression.grid_offset,
-                   .labels = {}};
+                   .labels = {},
+                   .baseline = run.baseline};
   for (std::size_t axis = 0; axis < experiment.axes.size(); ++axis) {
     record.labels.push_back(experiment.axes[axis].labels[static_cast<std::size_t>(run.axis_values[axis])]);
   }
@@ -215,6 +237,7 @@ void write_results(const std::string& path, const ResultsHead& head, const std::
     summary.add(row, result);
     write_run(file, fmt::format("/runs/{}", run_name(records[row].index)), records[row], result);
   }
+  summary.compare_with_baselines();
   summary.write(file);
   write_root(file, head, provenance, summary);
   file.commit();

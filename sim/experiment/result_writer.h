@@ -31,6 +31,7 @@ struct Provenance {
 struct ResultsHead {
   std::string title;
   std::string experiment_yaml;                         ///< verbatim
+  std::string included_yaml;                           ///< see include.h
   std::string experiment_overrides;                    ///< key=value, one a line
   std::string experiment_key;                          ///< 16 hexadecimal digits
   std::string warnings;                                ///< one a line
@@ -48,6 +49,7 @@ struct RunRecord {
   std::string compression;          ///< the resolved setting as one line of YAML
   std::int64_t grid_offset = 0;     ///< tokens
   std::vector<std::string> labels;  ///< [axis]
+  std::int64_t baseline = -1;       ///< index of the run it is compared with; -1: none
 };
 [[nodiscard]] RunRecord run_record(const Experiment& experiment, const Run& run);
 

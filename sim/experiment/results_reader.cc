@@ -60,6 +60,7 @@ ResultsHead read_head(const InputFile& file) {
   ResultsHead head;
   head.title = file.string_attribute("/", "title");
   head.experiment_yaml = file.string_attribute("/", "experiment_yaml");
+  if (file.has_attribute("/", "included_yaml")) head.included_yaml = file.string_attribute("/", "included_yaml");
   head.experiment_overrides = file.string_attribute("/", "experiment_overrides");
   head.experiment_key = file.string_attribute("/", "experiment_key");
   head.warnings = file.string_attribute("/", "warnings");
@@ -122,6 +123,10 @@ void ResultsReader::read() {
                      .compression = file_.string_attribute(group, "compression"),
                      .grid_offset = file_.integer_attribute(group, "grid_offset_setting"),
                      .labels = {}};
+    if (const auto baselines = numbers_.find("baseline_run");
+        baselines != numbers_.end() && baselines->second[row] >= 0 && baselines->second[row] < kMaxRuns) {
+      record.baseline = static_cast<std::int64_t>(baselines->second[row]);
+    }
     for (const auto& [column, type] : head_.axes) {
       record.labels.push_back(type == AxisType::text ? texts_.at(column)[row]
                                                      : fmt::format("{}", numbers_.at(column)[row]));
