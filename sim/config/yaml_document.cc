@@ -101,6 +101,25 @@ void Document::State::record(const std::string& message) {
   errors.push_back(message);
 }
 
+void Document::State::ask(AskedKey key) {
+  std::string path;
+  for (std::size_t i = 0; i < key.path.size(); ++i) {
+    path += key.path[i];
+    if (key.path[i] == '[') i = key.path.find(']', i) - 1;
+  }
+  key.path = std::move(path);
+  const bool is_known = std::ranges::any_of(
+      asked, [&key](const AskedKey& other) { return other.path == key.path && other.kind == key.kind; });
+  if (!is_known) asked.push_back(std::move(key));
+}
+
+void Document::record_asked() {
+  state_->records_asked = true;
+}
+const std::vector<AskedKey>& Document::asked() const {
+  return state_->asked;
+}
+
 Document Document::load(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code failure;

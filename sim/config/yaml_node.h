@@ -59,8 +59,11 @@ struct Document::State {
   std::vector<std::string> errors;
   std::set<std::string> seen_errors;  ///< the same sentence about the same place is kept once
   std::size_t num_errors_dropped = 0;
+  bool records_asked = false;
+  std::vector<AskedKey> asked;
 
   void record(const std::string& message);
+  void ask(AskedKey key);
 };
 
 /// @throws InputError on syntax errors, duplicate keys (all of them), keys that are not text, more than one document,

@@ -96,6 +96,21 @@ bool needs_quotes(const std::string& text) {
   });
 }
 
+/// Remembers the question where somebody wants to know them.
+void ask(const Node& node, AskedKey key) {
+  if (node.owner->records_asked) node.owner->ask(std::move(key));
+}
+
+template <typename Number>
+std::optional<double> bound(Number value, Number extreme) {
+  return value == extreme ? std::nullopt : std::optional(static_cast<double>(value));
+}
+
+template <typename Number>
+std::string fallback_text(const std::optional<Number>& fallback) {
+  return fallback ? fmt::format("{}", *fallback) : "";
+}
+
 std::string joined(const std::string& path, std::string_view key) {
   return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
 }
@@ -172,6 +187,7 @@ void Value::error(const std::string& message) const {
 }
 
 Value Value::at(std::string_view key) const {
+  ask(*node_, {.path = path_, .kind = AskedKey::Kind::map});
   if (node_->kind == Node::Kind::map) {
     if (Node::Entry* entry = node_->find(key)) {
       entry->is_known = true;
@@ -189,6 +205,7 @@ Value Value::at(std::string_view key) const {
 }
 
 std::vector<Value> Value::items() const {
+  ask(*node_, {.path = path_, .kind = AskedKey::Kind::list});
   std::vector<Value> values;
   if (!is_list()) {
     if (!exists() || is_null()) {
@@ -215,6 +232,11 @@ std::vector<std::string> Value::keys() const {
 }
 
 std::int64_t Value::as_integer(const IntegerRule& rule) const {
+  ask(*node_, {.path = path_,
+               .kind = AskedKey::Kind::integer,
+               .fallback = fallback_text(rule.fallback),
+               .min = bound<std::int64_t>(rule.min, INT64_MIN),
+               .max = bound<std::int64_t>(rule.max, INT64_MAX)});
   const std::int64_t safe = rule.fallback.value_or(std::clamp<std::int64_t>(0, rule.min, rule.max));
   if (!exists() && rule.fallback) return *rule.fallback;
   bool is_integer = false;
@@ -230,6 +252,11 @@ std::int64_t Value::as_integer(const IntegerRule& rule) const {
 }
 
 double Value::as_number(const NumberRule& rule) const {
+  ask(*node_, {.path = path_,
+               .kind = AskedKey::Kind::number,
+               .fallback = fallback_text(rule.fallback),
+               .min = bound(rule.min, -1e308),
+               .max = bound(rule.max, 1e308)});
   if (!exists() && rule.fallback) return *rule.fallback;
   bool is_integer = false;
   if (is_scalar() && !node_->is_quoted && is_number(node_->scalar, is_integer)) {
@@ -245,6 +272,7 @@ double Value::as_number(const NumberRule& rule) const {
 }
 
 double Value::as_quantity(const QuantityRule& rule) const {
+  ask(*node_, {.path = path_, .kind = AskedKey::Kind::quantity});
   if (!exists() && rule.fallback) return *rule.fallback;
   if (is_scalar()) {
     bool is_integer = false;
@@ -264,6 +292,7 @@ double Value::as_quantity(const QuantityRule& rule) const {
 }
 
 bool Value::as_bool(std::optional<bool> fallback) const {
+  ask(*node_, {.path = path_, .kind = AskedKey::Kind::boolean, .fallback = fallback_text(fallback)});
   if (!exists() && fallback) return *fallback;
   if (is_scalar() && !node_->is_quoted) {
     if (node_->scalar == "true") return true;
@@ -275,6 +304,7 @@ bool Value::as_bool(std::optional<bool> fallback) const {
 }
 
 std::string Value::as_string(std::optional<std::string> fallback) const {
+  ask(*node_, {.path = path_, .kind = AskedKey::Kind::text, .fallback = fallback.value_or("")});
   if (!exists() && fallback) return *fallback;
   if (is_scalar()) return node_->scalar;
   error(fmt::format("{}expected a text{}", exists() ? "" : "missing; ",
@@ -283,6 +313,7 @@ std::string Value::as_string(std::optional<std::string> fallback) const {
 }
 
 std::string Value::as_choice(const std::vector<std::string>& allowed, std::optional<std::string> fallback) const {
+  ask(*node_, {.path = path_, .kind = AskedKey::Kind::choice, .fallback = fallback.value_or(""), .choices = allowed});
   if (!exists() && fallback) return *fallback;
   if (is_scalar() && std::ranges::find(allowed, node_->scalar) != allowed.end()) return node_->scalar;
   const std::string nearest = is_scalar() ? nearest_name(node_->scalar, allowed) : "";

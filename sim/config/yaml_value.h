@@ -117,6 +117,16 @@ class Value {
   std::string path_;
 };
 
+/// What a reader asked of one key of a document: the file format as the code that reads it sees it.
+struct AskedKey {
+  enum class Kind : std::uint8_t { map, list, integer, number, quantity, boolean, text, choice };
+  std::string path;  ///< "compression.stages[].evict.scorer": elements of a list share one path
+  Kind kind = Kind::text;
+  std::string fallback;              ///< what an absent key stands for, as YAML; empty: required or known elsewhere
+  std::optional<double> min, max;    ///< of an integer or number, where bounded
+  std::vector<std::string> choices;  ///< of a choice
+};
+
 class Document {
  public:
   /// @throws InputError when the file is missing, over 4 MiB, not YAML, or has duplicate keys
@@ -140,6 +150,10 @@ class Document {
   /// here. Places in messages keep the file a node was written in.
   /// @throws InputError when the result would be too large
   void fill_from(const Document& base);
+  /// From now on remembers what is asked of this document (not of its copies).
+  void record_asked();
+  /// Every question once, in the order of asking.
+  [[nodiscard]] const std::vector<AskedKey>& asked() const;
   /// An independent copy (a sweep edits one copy per run).
   [[nodiscard]] Document clone() const;
 

@@ -279,5 +279,29 @@ TEST(YamlDocument, MutatedFilesNeverCrash) {
   }
 }
 
+// What the reader of a file asks is the file's format.
+TEST(Document, RemembersWhatItsReaderAsked) {
+  Document document = Document::parse("a: 3\nlist: [{b: x}, {b: y}]\n", "f.yaml");
+  document.record_asked();
+  (void)document.root().integer("a", {.fallback = 4, .min = 1});
+  for (const Value& element : document.root().at("list").items()) (void)element.choice("b", {"x", "y"});
+  (void)document.root().boolean("absent", false);
+  std::vector<std::string> paths;
+  for (const AskedKey& key : document.asked()) paths.push_back(key.path);
+  EXPECT_THAT(paths, testing::ElementsAre("", "a", "list", "list[]", "list[].b", "absent"));
+  const AskedKey& a = document.asked()[1];
+  EXPECT_EQ(a.kind, AskedKey::Kind::integer);
+  EXPECT_EQ(a.fallback, "4");
+  EXPECT_EQ(a.min, 1.0);
+  EXPECT_FALSE(a.max.has_value());
+  EXPECT_THAT(document.asked()[4].choices, testing::ElementsAre("x", "y"));
+}
+
+TEST(Document, RemembersNothingUnasked) {
+  const Document document = Document::parse("a: 3\n", "f.yaml");
+  (void)document.root().integer("a");
+  EXPECT_TRUE(document.asked().empty());
+}
+
 }  // namespace
 }  // namespace kvtide::config
