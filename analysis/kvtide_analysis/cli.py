@@ -12,7 +12,7 @@ import tempfile
 
 from .results import Results, ResultsError, open_results
 
-PLOT_NAMES = ("pareto", "catalogue", "position", "phase", "spectrum", "steps", "prefix")
+PLOT_NAMES = ("pareto", "catalogue", "position", "phase", "spectrum", "steps", "prefix", "heads")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,6 +64,11 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
     validation.add_argument("file", metavar="FILE.h5")
     validation.add_argument("-o", "--output", metavar="FILE", help="default: FILE.png beside the input")
     validation.set_defaults(handler=_validation)
+
+    reference = commands.add_parser("reference", allow_abbrev=False, help="the layout of result files as Markdown",
+                                    description="Prints every attribute, column and array of the files with unit and meaning.")
+    reference.add_argument("files", metavar="FILE.h5", nargs="+")
+    reference.set_defaults(handler=_reference)
 
     check = commands.add_parser("check", allow_abbrev=False, help="are the packages for pages and pictures here",
                                 description="Imports what `report` and `plot` need and prints the versions.")
@@ -126,6 +131,13 @@ def _validation(options: argparse.Namespace) -> int:
     figure, axes = pyplot.subplots(1, 2, figsize=(11, 5), layout="constrained")
     draw(options.file, list(axes))
     figure.savefig(output, dpi=160)
+    return 0
+
+
+def _reference(options: argparse.Namespace) -> int:
+    from .reference import render
+
+    print(render(options.files), end="")
     return 0
 
 

@@ -12,6 +12,9 @@ from .columns import METRIC_TITLES, loss_style
 from .results import Results
 from .spectrum import Spectrum
 
+MOST_CELLS_WRITTEN = 64  # more numbers than this in a heat map cannot be read
+
+
 def plot_pareto(axes: Axes, results: Results) -> None:
     """Memory saving against worst-span loss, one point a run, with a stem down to its mean loss; the line joins the runs that none
     beats in both."""
@@ -153,6 +156,23 @@ def plot_prefix(axes: Axes, results: Results, run: int) -> None:
     _loss_axis(axes, views.settings.loss_metric(results), "mean |change of loss|")
 
 
+def plot_heads(axes: Axes, results: Results, run: int) -> None:
+    """Layer by KV head: the mean share of a position's attention that each head loses. Few heads read a fact; those are the ones to spare."""
+    view = views.heads(results, run, results.run(run))
+    if _missing(axes, view):
+        return
+    image = axes.imshow(view.loss, aspect="auto", cmap="cividis", vmin=0, vmax=1, interpolation="nearest", origin="lower")
+    for (layer, head), loss in np.ndenumerate(view.loss) if view.loss.size <= MOST_CELLS_WRITTEN else ():
+        axes.text(head, layer, f"{100 * loss:.0f} %", ha="center", va="center", fontsize="x-small",
+                  color="black" if loss > 0.5 else "white")
+    axes.set_xticks(range(len(view.kv_head)), [str(head) for head in view.kv_head])
+    step = -(-len(view.layer) // 24)
+    axes.set_yticks(range(0, len(view.layer), step), [str(layer) for layer in view.layer[::step]])
+    axes.set_xlabel("KV head")
+    axes.set_ylabel("layer")
+    axes.figure.colorbar(image, ax=axes, label="mean mass loss of a position", format=PercentFormatter(1.0))
+
+
 # What `plot --what` offers: the panels of each, side by side. The run is ignored by pareto and catalogue.
 PLOTS = {
     "pareto": (lambda axes, results, run: plot_pareto(axes, results),),
@@ -162,6 +182,7 @@ PLOTS = {
     "spectrum": (plot_spectrum,),
     "steps": (plot_steps,),
     "prefix": (plot_prefix,),
+    "heads": (plot_heads,),
 }
 
 

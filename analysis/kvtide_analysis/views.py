@@ -112,6 +112,15 @@ class Steps:
 
 
 @dataclass(frozen=True)
+class Heads:
+    """Mean loss over positions of each recorded layer and KV head; `loss` is [layer, kv_head], 0..1."""
+
+    layer: np.ndarray
+    kv_head: np.ndarray
+    loss: np.ndarray
+
+
+@dataclass(frozen=True)
 class Prefix:
     """Prefix sensitivity against the number of tokens put in front; both arrays [shift]."""
 
@@ -245,6 +254,13 @@ def prefix(results: Results, run: int, arrays: RunArrays) -> Prefix | Missing:
     shift = arrays.array("prefix", "shift")
     x = shift.to_numpy() if shift is not None and len(shift) == len(values) else np.arange(len(values))
     return Prefix(x, values.to_numpy().astype(float), settings.block_size(results, run))
+
+
+def heads(results: Results, run: int, arrays: RunArrays) -> Heads | Missing:
+    loss = arrays.array("loss_by_head", "mass_loss")
+    if loss is None:
+        return Missing("the heads' loss was not stored; add `detail` to `measure:`")
+    return Heads(layer=np.asarray(loss["layer"]), kv_head=np.asarray(loss["kv_head"]), loss=np.nanmean(np.asarray(loss, float), axis=2))
 
 
 def _profile(results: Results, arrays: RunArrays) -> tuple[str, str, np.ndarray, np.ndarray] | Missing:

@@ -47,7 +47,7 @@ class Writer:
         dataset.make_scale(path.rsplit("/", 1)[-1])
         self._describe(dataset, units)
 
-    def array(self, path: str, values, dimension: str, units: str = "1") -> None:
+    def array(self, path: str, values, dimensions: str | list[str], units: str = "1") -> None:
         if len(values) and isinstance(values[0], str):
             dataset = self.file.create_dataset(path, data=list(values), dtype=h5py.string_dtype("utf-8"))
         else:
@@ -56,7 +56,8 @@ class Writer:
             dataset = self.file.create_dataset(path, data=values, fillvalue=fill)
             if fill is not None:
                 dataset.attrs["_FillValue"] = np.array([np.nan], values.dtype)
-        dataset.dims[0].attach_scale(self.file[dimension])
+        for axis, dimension in enumerate([dimensions] if isinstance(dimensions, str) else dimensions):
+            dataset.dims[axis].attach_scale(self.file[dimension])
         self._describe(dataset, units)
 
     @staticmethod
@@ -124,6 +125,13 @@ def _write_run(writer: Writer, root: str, profile: np.ndarray, block: int, keep:
     writer.array(f"{root}/loss/attention", np.full(positions, 1 / positions), f"{root}/loss/position")
     if not full:
         return
+    # Two layers of three heads; head h of layer l loses (l + h) / 4 everywhere.
+    writer.scale(f"{root}/loss_by_head/layer", np.array([9, 17]), "1")
+    writer.scale(f"{root}/loss_by_head/kv_head", np.arange(3), "1")
+    writer.scale(f"{root}/loss_by_head/position", np.arange(positions))
+    by_head = np.broadcast_to((np.arange(2)[:, None, None] + np.arange(3)[None, :, None]) / 4, (2, 3, positions))
+    writer.array(f"{root}/loss_by_head/mass_loss", by_head.astype(np.float32),
+                 [f"{root}/loss_by_head/{name}" for name in ("layer", "kv_head", "position")])
     scanned = np.arange(0, positions, 8)
     writer.scale(f"{root}/scan/position", scanned)
     writer.array(f"{root}/scan/success", (profile[scanned] < 0.5).astype(np.uint8), f"{root}/scan/position")

@@ -27,7 +27,7 @@ def test_plot_names_both_axes(demo_file, axes, what):
         assert axes.has_data()
 
 
-@pytest.mark.parametrize("what", ["spectrum", "prefix", "steps"])
+@pytest.mark.parametrize("what", ["spectrum", "prefix", "steps", "heads"])
 def test_plot_without_data_says_why(tmp_path, axes, what):
     from conftest import write_results
 
@@ -47,6 +47,13 @@ def test_phase_plot_has_a_second_panel_with_one_bar_at_the_first_position_of_a_b
     plots.PLOTS["phase"][1](axes, open_results(demo_file), 5)  # evict-50, B 128 (run 0 is the identity)
     heights = [bar.get_height() for bar in axes.patches]
     assert len(heights) == 128 and heights[0] == 1 and not any(heights[1:])
+
+
+def test_heads_are_layer_by_head_with_their_mean_loss(demo_file, axes):
+    plots.plot_heads(axes, open_results(demo_file), 5)
+    np.testing.assert_allclose(axes.images[0].get_array(), [[0, 0.25, 0.5], [0.25, 0.5, 0.75]])
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["9", "17"]
+    assert sorted({text.get_text() for text in axes.texts}) == ["0 %", "25 %", "50 %", "75 %"]
 
 
 def test_command_line_offers_exactly_the_plots_there_are():

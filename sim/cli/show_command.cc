@@ -11,6 +11,7 @@
 #include "cli/show_policies.h"
 #include "cli/show_resonance.h"
 #include "cli/table.h"
+#include "experiment/experiment_schema.h"
 #include "gpu/gpu_profile.h"
 #include "kv/compression/scorer.h"
 
@@ -67,12 +68,19 @@ void show_experiments(const std::string& name) {
   for (const std::string& known : list_data_files("experiments", {".yaml"})) fmt::print("{}\n", known);
 }
 
+void show_schema(const std::string&) {
+  fmt::print("{}", experiment::experiment_schema());
+}
+
 struct Topic {
   const char* name;
   void (*show)(const std::string& name);
 };
-constexpr Topic kTopics[] = {
-    {"gpus", &show_gpus}, {"scorers", &show_scorers}, {"codecs", &show_codecs}, {"experiments", &show_experiments}};
+constexpr Topic kTopics[] = {{"gpus", &show_gpus},
+                             {"scorers", &show_scorers},
+                             {"codecs", &show_codecs},
+                             {"experiments", &show_experiments},
+                             {"schema", &show_schema}};
 
 int run(const Arguments& arguments) {
   std::vector<std::string> names{"models"};
@@ -111,32 +119,35 @@ int run(const Arguments& arguments) {
     names.emplace_back(topic.name);
   }
   const std::string nearest = nearest_name(arguments.positional[0], names);
-  throw InputError(fmt::format(
-      "kvtide show: expected models, gpus, machine, resonance, presets, policies, scorers, codecs or experiments, got "
-      "\"{}\"{}",
-      arguments.positional[0], nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
+  throw InputError(
+      fmt::format("kvtide show: expected models, gpus, machine, resonance, presets, policies, scorers, codecs, "
+                  "experiments or schema, got "
+                  "\"{}\"{}",
+                  arguments.positional[0], nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
 }
 
 }  // namespace
 
 Command show_command() {
-  return {.name = "show",
-          .positional = "models|gpus|machine|resonance|presets|policies|scorers|codecs|experiments [NAME]",
-          .min_positional = 1,
-          .max_positional = 2,
-          .summary = "what is built in; with a name, the whole record with its sources",
-          .options = {{"json", "", "one JSON document on stdout (not for gpus, scorers, codecs, experiments)"},
-                      {"model", "NAME", "resonance, presets, policies: a name from models/ or a path"},
-                      {"markdown", "", "policies: the table of docs/catalogue.md"},
-                      {"block-sizes", "LIST", "resonance: 16,32,64,128,256 by default"},
-                      {"gpu", "NAME", "machine: a name from hw_profiles/ or a path"},
-                      {"pattern", "YAML", "machine: {chunk: 4 KiB, streams: 528, writes: 0, in_flight: 4 MiB}"},
-                      {"fidelity", "TIER", "machine: sampled (default), roofline or detailed memory"}},
-          .examples = {"kvtide show gpus h100-sxm", "kvtide show presets kivi-int2",
-                       "kvtide show resonance --model llama-3.1-8b --block-sizes 64,96,128",
-                       "kvtide show models path/to/config.json",
-                       "kvtide show machine --gpu h100-sxm --pattern '{chunk: 4 KiB}'"},
-          .run = &run};
+  return {
+      .name = "show",
+      .positional = "models|gpus|machine|resonance|presets|policies|scorers|codecs|experiments|schema [NAME]",
+      .min_positional = 1,
+      .max_positional = 2,
+      .summary = "what is built in; with a name, the whole record with its sources",
+      .options = {{"json", "",
+                   "one JSON document on stdout (schema is one anyway; not for gpus, scorers, codecs, experiments)"},
+                  {"model", "NAME", "resonance, presets, policies: a name from models/ or a path"},
+                  {"markdown", "", "policies: the table of docs/catalogue.md"},
+                  {"block-sizes", "LIST", "resonance: 16,32,64,128,256 by default"},
+                  {"gpu", "NAME", "machine: a name from hw_profiles/ or a path"},
+                  {"pattern", "YAML", "machine: {chunk: 4 KiB, streams: 528, writes: 0, in_flight: 4 MiB}"},
+                  {"fidelity", "TIER", "machine: sampled (default), roofline or detailed memory"}},
+      .examples = {"kvtide show gpus h100-sxm", "kvtide show presets kivi-int2",
+                   "kvtide show resonance --model llama-3.1-8b --block-sizes 64,96,128",
+                   "kvtide show models path/to/config.json",
+                   "kvtide show machine --gpu h100-sxm --pattern '{chunk: 4 KiB}'"},
+      .run = &run};
 }
 
 }  // namespace kvtide::cli
