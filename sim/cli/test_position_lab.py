@@ -151,6 +151,14 @@ def test_planted_probe_scan(tmp_path):
         assert scan["success"].shape == scan["margin"].shape == scan["mass"].shape == scan["bits"].shape
 
 
+@pytest.mark.parametrize("source", ["planted", "trace"])
+def test_a_probe_in_the_full_cache_is_found_everywhere(tmp_path, source):
+    got = summary(tmp_path, measure=["position_scan"], compression={"block_size": 64, "stages": []},
+                  probe={"source": source, "step": 256})
+    assert got["probe_success"] == 1
+    assert got["position_stability"] == 1
+
+
 def test_probe_of_a_codec_is_refused(tmp_path):
     path = write(
         tmp_path, "t.yaml", measure=["position_scan"], probe={"kind": "keyword"},

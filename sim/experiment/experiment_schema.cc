@@ -46,6 +46,7 @@ struct Node {
   std::vector<std::string> order;  ///< of the properties
   std::map<std::string, std::unique_ptr<Node>> properties;
   std::unique_ptr<Node> element;  ///< of a list
+  bool takes_numbers = false;     ///< further keys, each a number, are somebody else's to check
 
   Node& property(const std::string& name) {
     std::unique_ptr<Node>& node = properties[name];
@@ -111,8 +112,8 @@ std::string object_schema(const Node& node, int indent) {
   }
   return fmt::format(
       "{{\n{0}  \"type\": \"object\",\n{0}  \"properties\": {{\n{1}\n{0}  }},\n{0}  "
-      "\"additionalProperties\": false\n{0}}}",
-      margin, fmt::join(members, ",\n"));
+      "\"additionalProperties\": {2}\n{0}}}",
+      margin, fmt::join(members, ",\n"), node.takes_numbers ? R"({"type": "number"})" : "false");
 }
 
 std::string scalar_schema(const AskedKey& key) {
@@ -177,6 +178,7 @@ std::string experiment_schema() {
     (void)read_setting(document.root(), resolver);
     for (const AskedKey& key : document.asked()) put(root, key);
   }
+  root.property("trace").property("synthetic").takes_numbers = true;  // the parameters of its kind
   Node& compression = root.property("compression");
   AskedKey preset{.path = "compression.preset", .kind = Kind::choice};
   for (const Preset& known : presets()) preset.choices.push_back(known.name);

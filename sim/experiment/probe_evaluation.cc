@@ -116,12 +116,18 @@ void evaluate_probe_scan(const Run& run, const kv::Compression& setting, const T
   inputs.seed = run.seed;
   inputs.cell_begins = cells_of(setting, end);
   inputs.reading = reading_of_asked_fact(trace);
+  const bool keeps_all = setting.stages.empty();
   inputs.evict = [&](std::int64_t layer, const kv::LayerScores& scores) {
+    if (keeps_all) {
+      return std::vector<kv::PositionRuns>(trace.reference().layers()[static_cast<std::size_t>(layer)].size());
+    }
     return kv::evicted_runs(trace.setting_of_layer(setting, run.setting.layer_budget, static_cast<std::size_t>(layer)),
                             end, scores);
   };
   loss::AttentionReference scoring({std::max<std::int64_t>(0, end - asked.score_window), end - 1});
-  if (sees_probe && !setting.stages.empty()) {
+  if (keeps_all) {
+    inputs.fixed_scores.resize(trace.reference().layers().size());
+  } else if (sees_probe) {
     for (const kv::LayerTensors& layer : trace.layers()) scoring.add_layer(layer);
     inputs.scoring = &scoring;
     for (const std::int64_t query : trace.layers().front().front().q_positions) {
