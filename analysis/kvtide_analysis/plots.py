@@ -157,7 +157,7 @@ def plot_prefix(axes: Axes, results: Results, run: int) -> None:
 
 
 def plot_heads(axes: Axes, results: Results, run: int) -> None:
-    """Layer by KV head: the mean share of a position's attention that each head loses. Few heads read a fact; those are the ones to spare."""
+    """Layer by KV head: the share of its attention that each head loses. Few heads read a fact; those are the ones to spare."""
     view = views.heads(results, run, results.run(run))
     if _missing(axes, view):
         return
@@ -170,7 +170,7 @@ def plot_heads(axes: Axes, results: Results, run: int) -> None:
     axes.set_yticks(range(0, len(view.layer), step), [str(layer) for layer in view.layer[::step]])
     axes.set_xlabel("KV head")
     axes.set_ylabel("layer")
-    axes.figure.colorbar(image, ax=axes, label="mean mass loss of a position", format=PercentFormatter(1.0))
+    axes.figure.colorbar(image, ax=axes, label="attention on the context that is lost", format=PercentFormatter(1.0))
 
 
 # What `plot --what` offers: the panels of each, side by side. The run is ignored by pareto and catalogue.

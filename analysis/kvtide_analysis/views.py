@@ -113,7 +113,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Heads:
-    """Mean loss over positions of each recorded layer and KV head; `loss` is [layer, kv_head], 0..1."""
+    """Share of its attention on the context that each recorded layer's KV head loses; `loss` is [layer, kv_head], 0..1."""
 
     layer: np.ndarray
     kv_head: np.ndarray
@@ -260,7 +260,10 @@ def heads(results: Results, run: int, arrays: RunArrays) -> Heads | Missing:
     loss = arrays.array("loss_by_head", "mass_loss")
     if loss is None:
         return Missing("the heads' loss was not stored; add `detail` to `measure:`")
-    return Heads(layer=np.asarray(loss["layer"]), kv_head=np.asarray(loss["kv_head"]), loss=np.nanmean(np.asarray(loss, float), axis=2))
+    weight = arrays.array("loss_by_head", "attention")
+    weights = np.ones(loss.shape) if weight is None else np.asarray(weight, float)
+    lost = np.nansum(weights * np.asarray(loss, float), axis=2) / weights.sum(axis=2)
+    return Heads(layer=np.asarray(loss["layer"]), kv_head=np.asarray(loss["kv_head"]), loss=lost)
 
 
 def _profile(results: Results, arrays: RunArrays) -> tuple[str, str, np.ndarray, np.ndarray] | Missing:

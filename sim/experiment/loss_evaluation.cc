@@ -87,6 +87,12 @@ void add_detail(const std::vector<kv::LayerCache>& caches, const loss::PositionL
   result.dimensions.push_back({"loss_by_head/position", positions, "Position in the trace", "token"});
   std::vector<std::uint8_t> kept;
   std::vector<double> by_head;
+  std::vector<double> attention;
+  for (const auto& layer : trace.reference().layers()) {
+    for (const loss::HeadReference& head : layer) {
+      attention.insert(attention.end(), head.attention.begin(), head.attention.begin() + num_positions);
+    }
+  }
   std::size_t head_index = 0;
   for (const kv::LayerCache& layer : caches) {
     for (const kv::HeadCache& head : layer.heads) {
@@ -101,6 +107,8 @@ void add_detail(const std::vector<kv::LayerCache>& caches, const loss::PositionL
   result.arrays.push_back({"loss_by_head/kept", kept, dimensions, "1 where the position is still stored", "1"});
   result.arrays.push_back(
       {"loss_by_head/mass_loss", by_head, dimensions, "Share of a position's attention that the head loses, M", "1"});
+  result.arrays.push_back({"loss_by_head/attention", attention, dimensions,
+                           "Attention a position receives from the head's measured queries with the full cache", "1"});
 }
 
 void add_phase(std::span<const double> profile, const std::vector<std::vector<double>>& by_head,

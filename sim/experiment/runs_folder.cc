@@ -41,6 +41,19 @@ void remove_run_files(const std::string& path, bool only_partial) {
   if (failure) throw EnvironmentError(fmt::format("{}: cannot be listed: {}", path, failure.message()));
 }
 
+/// What killed processes left of the final file: whoever holds the folder's lock is the only one that writes it.
+void remove_partial_outputs(const std::string& output) {
+  const fs::path path(output);
+  const std::string prefix = path.filename().string() + ".partial-";
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(path.has_parent_path() ? path.parent_path() : ".", ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_partial = name.size() > prefix.size() && name.starts_with(prefix) &&
+                            name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+    if (is_partial) fs::remove(entry.path(), ignored);
+  }
+}
+
 /// Partial, fsync, rename, as every file that somebody may read after a crash.
 void write_key(const std::string& path, const std::string& text) {
   const std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
@@ -70,6 +83,7 @@ RunsFolder::RunsFolder(const std::string& output, const Experiment& experiment, 
   fs::create_directories(path_, failure);
   if (failure) throw EnvironmentError(fmt::format("{}: cannot be created: {}", path_, failure.message()));
   lock_.acquire(path_);
+  remove_partial_outputs(output);
   if (existed) {
     std::string found;
     if (std::ifstream file(key_path); file) std::getline(file, found);
