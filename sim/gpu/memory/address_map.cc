@@ -54,7 +54,7 @@ std::uint64_t AddressMap::fold(std::uint64_t p, std::uint64_t upper) const {
 }
 
 DramLocation AddressMap::locate(std::uint64_t address) const {
-  std::uint64_t bits = address % capacity_ >> burst_shift_;
+  std::uint64_t bits = (address < capacity_ ? address : address % capacity_) >> burst_shift_;
   const std::uint64_t column_low = take(bits, column_low_bits_);
   std::uint64_t p = odd_part_ == 1 ? take(bits, static_cast<unsigned>(even_bits_)) : bits % num_pseudo_channels_;
   if (odd_part_ != 1) bits /= num_pseudo_channels_;
@@ -70,8 +70,11 @@ DramLocation AddressMap::locate(std::uint64_t address) const {
     bank ^= row >> group_bits_ & ((1U << bank_bits_) - 1);
     stack ^= row >> (group_bits_ + bank_bits_) & ((1U << stack_bits_) - 1);
   }
-  return {.channel = static_cast<std::int32_t>(p % num_channels_),
-          .pseudo_channel = static_cast<std::int32_t>(p / num_channels_),
+  // Both below 2^32: a short division.
+  const auto index = static_cast<std::uint32_t>(p);
+  const auto num_channels = static_cast<std::uint32_t>(num_channels_);
+  return {.channel = static_cast<std::int32_t>(index % num_channels),
+          .pseudo_channel = static_cast<std::int32_t>(index / num_channels),
           .stack_id = static_cast<std::int32_t>(stack),
           .bank_group = static_cast<std::int32_t>(group),
           .bank = static_cast<std::int32_t>(bank),

@@ -2,14 +2,13 @@
 // Which of a pseudo channel's banks goes first: the inner loop of the scheduler.
 //
 // Each bank has one key (age of its candidate, smaller is older; kNoKey: none) and one tick from which its command is
-// allowed. The loop has no branch but its end: whether a bank is ready cannot be predicted.
+// allowed. All banks are looked at, eight at a time and without a branch: whether a bank is ready cannot be predicted.
 //
-// Example: keys {7, 3, -, 5}, ready {10, 40, -, 20}, now 20: banks 0 and 3 are ready, key 5 is the older one; the next
-// bank is ready at 40.
+// Example: keys {7, 3, -, 5}, gates {10, 40, 0, 20}, now 20: banks 0 and 3 are ready, key 5 is the older one; the
+// earliest candidate was ready at 10. At 9 none is ready (kNoKey), and 10 is when to look again.
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -18,11 +17,10 @@ namespace kvtide::gpu {
 /// Ticks since the controller's epoch, which moves on long before 32 bits are full.
 using ShortTick = std::int32_t;
 
-constexpr int kMaxBanks = 64;  ///< of a pseudo channel: one machine word of flags
+constexpr int kMaxBanks = 64;     ///< of a pseudo channel: one machine word of flags
+constexpr int kBanksPerScan = 8;  ///< scans take a multiple of it
 constexpr std::int32_t kNoKey = std::numeric_limits<std::int32_t>::max();
 constexpr ShortTick kNotSoon = std::numeric_limits<ShortTick>::max();
-
-constexpr int kRead = 0, kWrite = 1;  ///< kinds of requests
 
 /// A set of one bank.
 constexpr std::uint64_t bit(int bank) {
@@ -38,23 +36,29 @@ template <typename T>
 using PerBank = std::array<T, kMaxBanks>;
 
 struct BankScan {
-  std::int32_t oldest = kNoKey;  ///< smallest key of the banks that are ready
-  ShortTick next = kNotSoon;     ///< when the first of the others is
+  std::int32_t oldest = kNoKey;  ///< smallest key of the candidates that are ready
+  ShortTick next = kNotSoon;     ///< smallest gate of all candidates
 };
 
-/// @param banks  bit b set: bank b takes part
-/// @param now    >= 0; ready >= 0
-inline BankScan scan_banks(std::uint64_t banks, const PerBank<std::int32_t>& key, const PerBank<ShortTick>& ready,
-                           ShortTick now) {
-  BankScan scan;
-  for (; banks != 0; banks &= banks - 1) {
-    const auto bank = static_cast<std::size_t>(std::countr_zero(banks));
-    // All bits but the sign when the bank waits: that is kNoKey in place of its key.
-    const std::int32_t waits = (now - ready[bank]) >> 31 & kNoKey;
-    scan.oldest = std::min(scan.oldest, key[bank] | waits);
-    scan.next = std::min(scan.next, ready[bank] | (waits ^ kNoKey));
-  }
-  return scan;
-}
+/// Gates that depend on whether a bank is open.
+struct RowGates {
+  const std::int32_t* open_row;  ///< [bank] negative: closed
+  ShortTick precharge;           ///< of all open banks
+  ShortTick activate;            ///< of all closed banks
+};
+
+/// The scans in the widest instructions of this processor; the results are the same with any.
+struct BankScanner {
+  /// @param key    [count]
+  /// @param gate   [count], >= 0
+  /// @param count  a multiple of kBanksPerScan, > 0
+  BankScan (*columns)(const std::int32_t* key, const ShortTick* gate, int count, ShortTick now);
+  /// The same with the later one of a bank's gate and that of its state.
+  BankScan (*rows)(const std::int32_t* key, const ShortTick* gate, const RowGates& gates, int count, ShortTick now);
+};
+
+[[nodiscard]] BankScanner best_bank_scanner();
+/// Runs anywhere.
+[[nodiscard]] BankScanner portable_bank_scanner();
 
 }  // namespace kvtide::gpu

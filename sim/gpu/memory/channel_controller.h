@@ -35,9 +35,12 @@ struct ControllerSettings {
   RefreshMode refresh = RefreshMode::all_bank;
 };
 
-/// A burst at a bank, as the channel sees it.
+constexpr int kRead = 0, kWrite = 1;  ///< kinds of requests
+
+/// Bursts of one row, as the channel sees them: requests of their own that arrive together.
 struct ChannelRequest {
-  Tick arrival = 0;  ///< when it reached the channel, non-decreasing from call to call
+  Tick arrival = 0;             ///< when they reached the channel, non-decreasing from call to call
+  std::int32_t num_bursts = 1;  ///< > 0
   std::int32_t row = 0;
   std::uint8_t pseudo_channel = 0;
   std::uint8_t bank = 0;  ///< (stack_id * bank groups + bank group) * banks + bank
@@ -78,9 +81,12 @@ class ChannelController {
 
   ChannelController(const MemoryGeometry& geometry, const CommandTimings& timings, const ControllerSettings& settings);
 
-  void arrive(const ChannelRequest& request) { backlog_.push(request); }
+  void arrive(const ChannelRequest& request);
   /// Earliest tick at which something may happen; kNever when idle and without refresh.
-  [[nodiscard]] Tick next_event() const;
+  [[nodiscard]] Tick next_event() const {
+    const ShortTick next = std::min(std::min(next_column_, next_row_), next_refresh_);
+    return std::min(next == kNotSoon ? kNever : epoch_ + next, next_arrival_);
+  }
   /// Everything before `end`. A request ends read_latency after its column command; writes too.
   /// Approximation: the references free a write's slot at its column command, 40-50 ticks earlier; at 5 % writes and
   /// thousands of requests in flight the difference is below 0.1 % of the window.
@@ -113,29 +119,32 @@ class ChannelController {
     std::int32_t miss = kNone;  // oldest that does not
   };
 
+  struct Bank {
+    ShortTick activate_ready = 0;     // ACT after the last ACT
+    std::int32_t opened_for = kNone;  // node whose ACT was issued and column command was not
+    BankQueue queue[kNumKinds];
+  };
+
   struct PseudoChannel {
-    // Candidates: column commands (opened and hits), row commands (wanted and allowed).
+    // Candidates of each bank: column commands (opened and hits), row commands (wanted and allowed).
     PerBank<std::int32_t> column_key[kNumKinds], row_key[kNumKinds];
-    // Gates of a bank, those of its bank group and stack ID included; row_ready is for PRE when the bank is open, for
-    // ACT when it is closed. Gates of all banks are any_*.
-    PerBank<ShortTick> column_ready[kNumKinds]{}, row_ready{};
-    PerBank<ShortTick> activate_ready{}, group_activate_ready{};  // of a bank that is open now; [group]
-    ShortTick any_column_ready[kNumKinds]{};
-    std::uint64_t read_stack_banks = ~std::uint64_t{0};  // of the last read's stack ID; the others wait longer
-    ShortTick other_stacks_ready = 0;
-    ShortTick column_wake = 0, row_wake = 0;  // nothing is ready before; lower bounds
-    ShortTick any_activate_ready = 0, any_precharge_ready = 0, precharge_all_ready = 0, refresh_ready = 0;
-    ShortTick refresh_gate = 0;                 // of REF to another bank
-    std::array<ShortTick, 4> last_activates{};  // ring, oldest at activate_index
-    int activate_index = 0;
-    PerBank<std::int32_t> open_row{};    // kNone: closed
-    PerBank<std::int32_t> opened_for{};  // node whose ACT was issued and column command was not
-    PerBank<BankQueue> queue[kNumKinds]{};
-    int refreshed_bank = kNone;  // that must be refreshed now; kNone: none
+    // Gates of a bank, those of its bank group included; row_gate is of PRE when the bank is open, of ACT when it is
+    // closed. Those of columns and ACT are rounded to a clock. Gates of all banks are any_*.
+    PerBank<ShortTick> column_gate[kNumKinds]{}, row_gate{};
+    PerBank<std::int32_t> open_row;             // kNone: closed
+    PerBank<ShortTick> group_activate_ready{};  // [first bank of a group]
     std::uint64_t open_banks = 0;
     std::uint64_t opened_banks[kNumKinds]{};  // those with an opened_for of the kind
-    std::uint64_t column_banks[kNumKinds]{};  // those with a column_key
-    std::uint64_t row_banks[kNumKinds]{};     // those with a row_key
+    ShortTick any_column_ready[kNumKinds]{};
+    int read_stack = 0;  // first bank of the last read's stack ID; the others wait longer
+    ShortTick other_stacks_ready = 0;
+    ShortTick any_activate_ready = 0, any_precharge_ready = 0, refresh_ready = 0;
+    ShortTick refresh_gate = 0;                 // of REF to another bank
+    ShortTick column_wake = 0, row_wake = 0;    // nothing is ready before; lower bounds
+    std::array<ShortTick, 4> last_activates{};  // ring, oldest at activate_index
+    int activate_index = 0;
+    int refreshed_bank = kNone;  // that must be refreshed now; kNone: none
+    PerBank<Bank> banks;
   };
 
   /// Requests that wait for a queue slot, in order of arrival: a growing ring.
@@ -144,7 +153,9 @@ class ChannelController {
     void push(const ChannelRequest& request);
     [[nodiscard]] bool empty() const { return size_ == 0; }
     [[nodiscard]] const ChannelRequest& front() const { return ring_[head_]; }
-    void pop() {
+    /// Takes one burst off the front.
+    void pop_burst() {
+      if (--ring_[head_].num_bursts > 0) return;
       head_ = (head_ + 1) & (ring_.size() - 1);
       --size_;
     }
@@ -155,51 +166,62 @@ class ChannelController {
   };
 
   [[nodiscard]] ShortTick on_clock(ShortTick tick) const { return (tick + clock_mask_) & ~clock_mask_; }
-  [[nodiscard]] ShortTick column_time(const PseudoChannel& pc, int bank, int kind) const;
-  [[nodiscard]] ShortTick row_time(const PseudoChannel& pc, int bank) const;
-  [[nodiscard]] BankScan scan_opened(const PseudoChannel& pc, int kind, ShortTick now) const;
-  [[nodiscard]] BankScan scan_columns(const PseudoChannel& pc, int kind, ShortTick now) const;
-  [[nodiscard]] BankScan scan_rows(const PseudoChannel& pc, ShortTick now) const;
-  /// When the oldest request outside may enter; kNever while its queue is full or none waits.
-  [[nodiscard]] Tick next_arrival() const {
-    if (backlog_.empty()) return kNever;
-    const ChannelRequest& first = backlog_.front();
-    return queued_[first.is_write ? 1 : 0] < settings_.queue_size ? first.arrival : kNever;
-  }
-  void move_epoch(Tick tick);
-  void renumber();
+  [[nodiscard]] int group_begin(int bank) const { return bank & ~(banks_per_group_ - 1); }
+
+  // What waits, and what of it is a candidate.
   void accept(ShortTick now);
   void enqueue(const ChannelRequest& request, ShortTick now);
-  void unlink(std::int32_t index);
+  void unlink(Bank& bank, const Node& node);
   void rescan_queue(PseudoChannel& pc, int bank, int kind);
   void update_column_candidate(PseudoChannel& pc, int bank, int kind);
   void update_row_candidate(PseudoChannel& pc, int bank, int kind);
+
+  // Which command is next.
   void update_mode(ShortTick tick);
   void wake_column(PseudoChannel& pc, ShortTick tick);
   void wake_row(PseudoChannel& pc, ShortTick tick);
   void wake_all(ShortTick tick);
+  [[nodiscard]] ShortTick column_time(const PseudoChannel& pc, int bank, int kind) const;
+  [[nodiscard]] ShortTick row_time(const PseudoChannel& pc, int bank) const;
+  [[nodiscard]] BankScan scan_opened(const PseudoChannel& pc, int kind, ShortTick now) const;
+  [[nodiscard]] BankScan scan_columns(const PseudoChannel& pc, ShortTick now) const;
+  [[nodiscard]] ShortTick next_column_of(const PseudoChannel& pc) const;
+  [[nodiscard]] BankScan scan_rows(const PseudoChannel& pc, ShortTick now) const;
   void try_column(ShortTick now, CompletionCalendar& completions);
   void try_row(ShortTick now);
+
+  // What each command does to the gates and the queues.
+  void issue_column(PseudoChannel& pc, ShortTick now, std::int32_t index, CompletionCalendar& completions);
+  void issue_activate(PseudoChannel& pc, ShortTick now, std::int32_t index);
+  void issue_precharge(PseudoChannel& pc, ShortTick now, std::int32_t index);
+  void close_bank(PseudoChannel& pc, int bank, ShortTick now);
+  void raise_group_columns(PseudoChannel& pc, int bank, int kind, Tick tick);
+  void hold_row_bus(ShortTick now, Tick ticks);
+
+  // channel_refresh.cc
   void try_refresh(ShortTick now);
   void start_bank_refresh(ShortTick now);
   bool try_bank_refresh(ShortTick now);
-  void issue_column(ShortTick now, std::int32_t index, CompletionCalendar& completions);
-  void issue_activate(ShortTick now, std::int32_t index);
-  void issue_precharge(ShortTick now, std::int32_t index);
-  void close_bank(PseudoChannel& pc, int bank, ShortTick now);
   void close_all(PseudoChannel& pc, ShortTick now);
-  void hold_row_bus(ShortTick now, Tick ticks);
+
+  // channel_renumber.cc: before numbers grow too large
+  void move_epoch(Tick tick);
+  void renumber_ages();
 
   CommandTimings timings_;
   ControllerSettings settings_;
-  int num_pseudo_channels_, num_banks_, banks_per_group_, group_shift_, banks_per_stack_;
-  std::uint64_t stack_mask_;  // banks of the first stack ID
+  int num_pseudo_channels_, num_banks_, banks_per_group_, banks_per_stack_;
+  int num_scanned_;            // num_banks_, rounded up for the scans
+  bool has_scannable_stacks_;  // a scan can be limited to one stack ID
+  BankScanner scanner_;
   ShortTick clock_mask_;
   std::int64_t write_high_, write_low_;  // requests
   std::vector<PseudoChannel> pseudo_channels_;
   std::vector<Node> nodes_;
-  std::vector<std::int32_t> free_nodes_;
+  std::int32_t free_node_ = kNone;  // first of a list linked by next
   Backlog backlog_;
+  // Of the first in the backlog; kNever while its queue is full or none waits; 0 when a slot was freed: look again.
+  Tick next_arrival_ = kNever;
   std::int64_t queued_[kNumKinds]{};
   std::int32_t age_ = 0;
   int mode_ = 0;  // kind being served

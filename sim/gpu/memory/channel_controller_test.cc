@@ -294,6 +294,41 @@ TEST_F(Hbm3Channel, BankRefreshClosesItsRowFirstAndServesWhoOpenedIt) {
   EXPECT_EQ(after(478 + 52).refreshes, 2);
 }
 
+TEST_F(Hbm3Channel, BurstsThatArriveTogetherAreRequestsOfTheirOwn) {
+  make(RefreshMode::none, 2);
+  channel_->arrive({.arrival = 0, .num_bursts = 3, .row = 1});
+  expect_read(1, 64);
+  expect_read(2, 64 + 8);  // tCCD_L; the third entered when the first left its slot, at the ACT
+  expect_read(3, 64 + 16);
+  EXPECT_EQ(after(999).reads, 3);
+  EXPECT_EQ(after(999).row_hits, 2);
+}
+
+TEST(ChannelController, StacksOfFewBanksKeepTheirOwnColumnGate) {
+  // HBM3 with stack IDs of 2 x 2 banks, fewer than are scanned at a time: tCCD_R 3 CK = 6 ticks to another stack ID,
+  // tCCD_S 2 CK = 4 within it.
+  MemoryStandard standard = load_memory_standard("hbm3");
+  standard.geometry.num_bank_groups = standard.geometry.num_banks = 2;
+  ChannelController channel(standard.geometry, command_timings(standard, 6.4e9), {.refresh = RefreshMode::none});
+  CompletionCalendar completions(1 << 16);
+  const auto reads_after = [&](Tick tick) {
+    channel.run_until(tick + 1, completions);
+    return channel.counters().reads;
+  };
+  for (const int bank : {0, 2, 4}) channel.arrive({.row = 1, .bank = static_cast<std::uint8_t>(bank)});
+  EXPECT_EQ(reads_after(999), 3);
+  channel.arrive({.arrival = 1000, .row = 1, .bank = 0});
+  channel.arrive({.arrival = 1000, .row = 1, .bank = 4});  // the other stack ID
+  EXPECT_EQ(reads_after(1000), 4);
+  EXPECT_EQ(reads_after(1005), 4);
+  EXPECT_EQ(reads_after(1006), 5);
+  channel.arrive({.arrival = 2000, .row = 1, .bank = 0});
+  channel.arrive({.arrival = 2000, .row = 1, .bank = 2});  // the other bank group
+  EXPECT_EQ(reads_after(2000), 6);
+  EXPECT_EQ(reads_after(2003), 6);
+  EXPECT_EQ(reads_after(2004), 7);
+}
+
 TEST_F(Hbm3Channel, IdleChannelHasNoEventButRefresh) {
   EXPECT_EQ(channel_->next_event(), ChannelController::kNever);
   arrive(77, bank(0, 0, 0), 1);

@@ -14,7 +14,7 @@ void ChannelController::close_all(PseudoChannel& pc, ShortTick now) {
     if (pc.open_banks & bit(bank)) {
       close_bank(pc, bank, now);
     } else {
-      raise_to(pc.row_ready[bank], now + timings_.pre_to_act);
+      raise_to(pc.row_gate[bank], on_clock(now + static_cast<ShortTick>(timings_.pre_to_act)));
     }
   }
 }
@@ -26,7 +26,10 @@ void ChannelController::try_refresh(ShortTick now) {
       next_row_ = kNotSoon;  // their column commands still go out; issue_column wakes us
       return;
     }
-    const ShortTick ready = std::max(pc.precharge_all_ready, row_bus_free_);
+    ShortTick ready = std::max(pc.any_precharge_ready, row_bus_free_);
+    for (int bank = 0; bank < num_banks_; ++bank) {
+      if (pc.open_banks & bit(bank)) ready = std::max(ready, pc.row_gate[bank]);
+    }
     if (ready > now) {
       next_row_ = ready;
       return;
@@ -39,7 +42,8 @@ void ChannelController::try_refresh(ShortTick now) {
     return;
   }
   hold_row_bus(now, timings_.precharge_bus);
-  for (int bank = 0; bank < num_banks_; ++bank) raise_to(pc.row_ready[bank], now + timings_.refresh_to_act);
+  for (int bank = 0; bank < num_banks_; ++bank)
+    raise_to(pc.row_gate[bank], on_clock(now + static_cast<ShortTick>(timings_.refresh_to_act)));
   ++counters_.refreshes;
   next_row_ = now + 1;
   if (++refresh_target_ == num_pseudo_channels_) {
@@ -71,11 +75,12 @@ bool ChannelController::try_bank_refresh(ShortTick now) {
   next_bank_refresh_ = kNotSoon;
   for (PseudoChannel& pc : pseudo_channels_) {
     const int bank = pc.refreshed_bank;
-    if (bank == kNone || pc.opened_for[bank] != kNone) continue;  // its column command still goes out, then wakes us
+    if (bank == kNone || pc.banks[bank].opened_for != kNone)
+      continue;  // its column command still goes out, then wakes us
     const bool is_open = (pc.open_banks & bit(bank)) != 0;
     // Like an ACT, REF of a bank waits for the row cycle and the precharge of that bank.
     const ShortTick ready =
-        is_open ? row_time(pc, bank) : on_clock(std::max({pc.row_ready[bank], pc.refresh_gate, row_bus_free_}));
+        is_open ? row_time(pc, bank) : on_clock(std::max({pc.row_gate[bank], pc.refresh_gate, row_bus_free_}));
     if (ready > now) {
       next_bank_refresh_ = std::min(next_bank_refresh_, ready);
       continue;
@@ -85,13 +90,13 @@ bool ChannelController::try_bank_refresh(ShortTick now) {
       raise_to(pc.any_precharge_ready, now + timings_.pre_to_pre);
       close_bank(pc, bank, now);
     } else {
-      raise_to(pc.row_ready[bank], now + timings_.bank_refresh_to_act);
+      raise_to(pc.row_gate[bank], on_clock(now + static_cast<ShortTick>(timings_.bank_refresh_to_act)));
       pc.refresh_gate = now + static_cast<ShortTick>(timings_.bank_refresh_to_other);
       raise_to(pc.any_activate_ready, now + timings_.bank_refresh_to_other);
       ++counters_.refreshes;
       pc.refreshed_bank = kNone;
       for (const int kind : {kRead, kWrite}) update_row_candidate(pc, bank, kind);
-      if ((pc.row_banks[mode_] & bit(bank)) != 0) wake_row(pc, row_time(pc, bank));
+      if (pc.row_key[mode_][bank] != kNoKey) wake_row(pc, row_time(pc, bank));
     }
     next_bank_refresh_ = now + 1;
     next_row_ = now + 1;

@@ -1,6 +1,7 @@
 #include "gpu/memory/closed_loop.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace kvtide::gpu {
 
@@ -10,6 +11,8 @@ ClosedLoop::ClosedLoop(const MemoryDevice& device, const ClosedLoopSettings& set
       source_(&source),
       timings_(command_timings(device.standard, device.data_rate)),
       map_(device.standard.geometry, device.num_channels, settings.mapping),
+      unit_shift_(std::countr_zero(map_.interleave())),
+      burst_shift_(std::countr_zero(device.standard.geometry.burst_bytes())),
       span_(timings_.read_latency),
       completions_(3 * span_) {
   channels_.reserve(static_cast<std::size_t>(device.num_channels));
@@ -20,25 +23,30 @@ ClosedLoop::ClosedLoop(const MemoryDevice& device, const ClosedLoopSettings& set
 
 void ClosedLoop::inject(Tick tick) {
   const MemoryGeometry& geometry = device_.standard.geometry;
-  const Bytes burst = geometry.burst_bytes();
-  while (injected_ - completed_ < settings_.max_outstanding && injected_ < settings_.num_requests) {
+  std::int64_t room =
+      std::min(settings_.max_outstanding - (injected_ - completed_), settings_.num_requests - injected_);
+  while (room > 0) {
     if (run_.num_bursts == 0) run_ = source_->next();
-    const std::uint64_t unit = run_.address / map_.interleave();
+    const std::uint64_t unit = run_.address >> unit_shift_;
     if (unit != located_) {
       location_ = map_.locate(run_.address);
       located_ = unit;
     }
+    const auto left_in_unit = static_cast<std::int64_t>((((unit + 1) << unit_shift_) - run_.address) >> burst_shift_);
+    const std::int64_t num_bursts = std::min({run_.num_bursts, left_in_unit, room});
     const auto bank =
         (location_.stack_id * geometry.num_bank_groups + location_.bank_group) * geometry.num_banks + location_.bank;
     channels_[static_cast<std::size_t>(location_.channel)].arrive(
         {.arrival = tick,
+         .num_bursts = static_cast<std::int32_t>(num_bursts),
          .row = location_.row,
          .pseudo_channel = static_cast<std::uint8_t>(location_.pseudo_channel),
          .bank = static_cast<std::uint8_t>(bank),
          .is_write = run_.is_write});
-    run_.address += burst;
-    --run_.num_bursts;
-    ++injected_;
+    run_.address += static_cast<std::uint64_t>(num_bursts) << burst_shift_;
+    run_.num_bursts -= num_bursts;
+    injected_ += num_bursts;
+    room -= num_bursts;
   }
 }
 

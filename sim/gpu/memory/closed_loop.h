@@ -51,6 +51,7 @@ class ClosedLoop {
   RequestSource* source_;
   CommandTimings timings_;
   AddressMap map_;
+  int unit_shift_, burst_shift_;  // log2 of the bytes of an interleave unit and of a burst
   Tick span_;
   CompletionCalendar completions_;
   std::vector<ChannelController> channels_;

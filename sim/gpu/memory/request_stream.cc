@@ -83,7 +83,11 @@ StreamPattern parse_stream_pattern(const std::string& name, Bytes block_bytes) {
 }
 
 ReferenceStream::ReferenceStream(const StreamPattern& pattern, Bytes capacity, Bytes burst_bytes)
-    : pattern_(pattern), capacity_(capacity), burst_bytes_(burst_bytes) {
+    : pattern_(pattern),
+      capacity_(capacity),
+      burst_bytes_(burst_bytes),
+      gather_key_(hash2(pattern.seed, kGatherSalt)),
+      num_slots_(capacity / std::max<Bytes>(1, pattern.chunk_bytes)) {
   if (pattern.chunk_bytes < burst_bytes || pattern.chunk_bytes % burst_bytes != 0 || pattern.chunk_bytes > capacity) {
     throw InputError(fmt::format("a chunk of {} B: expected a multiple of the {} B burst, at most the capacity",
                                  pattern.chunk_bytes, burst_bytes));
@@ -106,7 +110,7 @@ std::uint64_t ReferenceStream::chunk_address(std::uint64_t chunk) {
     case StreamKind::sequential:
       return chunk * size % capacity_;
     case StreamKind::gather:
-      return hash3(pattern_.seed, kGatherSalt, chunk) % (capacity_ / size) * size;
+      return mix64(gather_key_ ^ chunk) % num_slots_ * size;
     case StreamKind::paged: {
       const auto num_streams = static_cast<std::uint64_t>(pattern_.num_streams);
       std::uint64_t stream = chunk % num_streams;

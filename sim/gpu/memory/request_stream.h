@@ -62,6 +62,7 @@ class ReferenceStream : public RequestSource {
 
   StreamPattern pattern_;
   Bytes capacity_, burst_bytes_;
+  std::uint64_t gather_key_, num_slots_;  // hash of a chunk begins with; places a chunk may be at
   std::uint64_t next_chunk_ = 0;
   std::vector<std::uint64_t> taken_;  // [stream] chunks already given out; random interleaving only
 };
