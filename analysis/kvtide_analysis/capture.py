@@ -123,7 +123,8 @@ def write_trace(path: str, recorder: Recorder, prompt: Prompt, logits: np.ndarra
         file["layers"] = np.arange(len(recorder.layers))
         file["tokens/ids"] = record["tokens"]
         digits = prompt.answer_start + np.arange(len(prompt.answer))
-        file["probes/start"], file["probes/length"] = np.array([prompt.answer_start]), np.array([len(digits)])
+        start, length = prompt.fact or (prompt.answer_start, len(digits))
+        file["probes/start"], file["probes/length"] = np.array([start]), np.array([length])
         file["probes/digit_positions"] = digits[None]
         file["probes"].attrs["asked"] = 0
         file["answer/ids"], file["answer/margin"] = prompt.answer, margins(logits, prompt.answer)

@@ -70,6 +70,12 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
     reference.add_argument("files", metavar="FILE.h5", nargs="+")
     reference.set_defaults(handler=_reference)
 
+    spread = commands.add_parser("spread", allow_abbrev=False, help="how far losses carry from one text to another",
+                                 description="Quantiles between the texts of rows written by `kvtide validate scan --rows`, and each text's own figures.")
+    spread.add_argument("file", metavar="ROWS.csv")
+    spread.add_argument("-o", "--output", metavar="TEXTS.csv", help="a row a text and setting")
+    spread.set_defaults(handler=_spread)
+
     check = commands.add_parser("check", allow_abbrev=False, help="are the packages for pages and pictures here",
                                 description="Imports what `report` and `plot` need and prints the versions.")
     check.set_defaults(handler=_check)
@@ -138,6 +144,16 @@ def _reference(options: argparse.Namespace) -> int:
     from .reference import render
 
     print(render(options.files), end="")
+    return 0
+
+
+def _spread(options: argparse.Namespace) -> int:
+    from .spread import between_texts, by_text, read_rows
+
+    texts = by_text(read_rows(options.file))
+    if options.output:
+        _write(options.output, texts.to_csv(index=False, float_format="%.4f").encode("utf-8"))
+    print(between_texts(texts).to_string(index=False))
     return 0
 
 

@@ -31,6 +31,7 @@ class Prompt:
     answer_start: int  # token of the context where the answer begins
     kind: str = ""
     characters: int = 0  # of what stands before the fact; 0: not known
+    fact: tuple[int, int] | None = None  # first token and tokens of the fact; None: of the answer, nothing more is known
 
     @property
     def name(self) -> str:
@@ -48,10 +49,13 @@ def read_prompts(path: str) -> dict[str, Prompt]:
     """Every prompt of a file, by "scan:key" (key: probe_start, prefix_len or the row).
 
     A group holds contexts (context_ids, padded with -1) or a base with a growing filler (base_context_ids, filler_ids, n_system, prefix_len).
-    question_ids and answer_ids lie in the group or at the root: one for all, or a row a prompt padded with -1.
+    question_ids and answer_ids lie in the group or at the root: one for all, or a row a prompt padded with -1. Where the fact stands: fact_start
+    and fact_length of the group, or probe_ids at the root (a fact with the root's answer; the others are built alike).
     """
     prompts: dict[str, Prompt] = {}
     with h5py.File(path) as file:
+        probe = file["probe_ids"][:] if "probe_ids" in file else None
+        inner = find(probe, file["answer_ids"][:], f"{path}: probe_ids") if probe is not None else 0
         for scan, group in file.items():
             if not isinstance(group, h5py.Group):
                 continue
@@ -72,7 +76,10 @@ def read_prompts(path: str) -> dict[str, Prompt]:
             for row, (key, context) in enumerate(zip(keys, contexts)):
                 answer = each["answer_ids"][row]
                 start = int(starts[row]) if starts is not None else find(context, answer, f"{path}: {scan}:{key}")
-                prompt = Prompt(scan, int(key), context, each["question_ids"][row], answer, start, str(kinds[row]))
+                fact = (start - inner, len(probe)) if probe is not None else None
+                if "fact_start" in group:
+                    fact = (int(group["fact_start"][row]), int(group["fact_length"][row]))
+                prompt = Prompt(scan, int(key), context, each["question_ids"][row], answer, start, str(kinds[row]), fact=fact)
                 prompts[prompt.name] = prompt
     return prompts
 
@@ -95,6 +102,8 @@ def write_prompts(path: str, prompts: list[Prompt], model: str) -> None:
             group["probe_start"] = np.array([prompt.key for prompt in members])
             group["answer_start"] = np.array([prompt.answer_start for prompt in members])
             group["kind"] = [prompt.kind for prompt in members]
+            facts = np.array([prompt.fact or (prompt.answer_start, len(prompt.answer)) for prompt in members])
+            group["fact_start"], group["fact_length"] = facts.T
             for what, rows in (("context_ids", [prompt.context for prompt in members]), ("question_ids", [prompt.question for prompt in members]),
                                ("answer_ids", [prompt.answer for prompt in members])):
                 group.create_dataset(what, data=padded(rows), compression="gzip", shuffle=True)
@@ -170,4 +179,4 @@ class Writer:
         context = np.array(before + fact + behind + rest, dtype=np.int64)
         question = self._ids(f"\n\n{self.probe.question}{self.tail_text}{lead}")
         return Prompt(scan, key, context, np.array(question, dtype=np.int64), np.array(answer, dtype=np.int64),
-                      -1 if control else len(before) + inner, self.kind, len(self.tokenizer.decode(before)))
+                      -1 if control else len(before) + inner, self.kind, len(self.tokenizer.decode(before)), (len(before), len(fact)))

@@ -51,7 +51,7 @@ def test_fact_stands_where_it_was_put_and_the_lead_ends_where_the_answer_begins(
     prompt = writer.prompt("position", 40, tokens=300, start=40)
     assert len(prompt.context) == 300
     fact = words(writer.probe.facts[0])["input_ids"]
-    assert list(prompt.context[40:40 + len(fact)]) == fact
+    assert list(prompt.context[40:40 + len(fact)]) == fact and prompt.fact == (40, len(fact))
     held = prompt.context[prompt.answer_start:prompt.answer_start + len(prompt.answer)]
     assert np.array_equal(held, prompt.answer)
     assert words.decode(prompt.answer).strip() == writer.probe.answer.strip()
@@ -92,13 +92,13 @@ def test_fact_beyond_the_text_is_refused():
 
 
 def test_prompt_file_gives_back_what_was_written(tmp_path):
-    prompts = [Prompt("grid", key, np.arange(10 + key), np.arange(3 + key), np.array([4, 5]), 4, f"log/{key}") for key in (0, 2)]
+    prompts = [Prompt("grid", key, np.arange(10 + key), np.arange(3 + key), np.array([4, 5]), 4, f"log/{key}", fact=(2, 5)) for key in (0, 2)]
     path = str(tmp_path / "prompts.h5")
     write_prompts(path, prompts, "stub")
     back = read_prompts(path)
     assert list(back) == ["grid:0", "grid:2"]
     for prompt in prompts:
         read = back[prompt.name]
-        assert read.kind == prompt.kind and read.answer_start == 4
+        assert read.kind == prompt.kind and read.answer_start == 4 and read.fact == (2, 5)
         for what in ("context", "question", "answer"):
             assert np.array_equal(getattr(read, what), getattr(prompt, what))

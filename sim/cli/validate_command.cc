@@ -149,7 +149,7 @@ Command validate_command() {
                       {"leave-out", "GPU",
                        "measured: decode attention of this GPU (or of each) without its rows: kernels of the nearest "
                        "architecture, fitted again where a sibling shared them"},
-                      {"rows", "OUT.csv", "measured: every input row with its prediction"},
+                      {"rows", "OUT.csv", "measured, scan: every input row with its prediction"},
                       {"octaves", "", "measured: errors by octave of bytes too"},
                       {"fidelity", "TIER", "measured: roofline (default), sampled or detailed memory"},
                       {"jobs", "N", "dram: threads (default: all cores)"},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "base/error.h"
@@ -57,11 +58,13 @@ std::vector<std::string> chosen_prompts(const RowsByPrompt& rows, std::int64_t l
 
 void predict(const std::string& capture, const std::vector<loss::MeasuredRow>& rows,
              std::vector<loss::PredictedRow>& predicted) {
-  std::vector<loss::MeasuredSetting> settings;
+  std::vector<loss::AskedSetting> settings;
   settings.reserve(rows.size());
-  for (const loss::MeasuredRow& row : rows) settings.push_back(row.setting);
-  const std::vector<loss::AnswerLoss> losses = loss::predict_prompt(capture, settings);
-  for (std::size_t index = 0; index < rows.size(); ++index) predicted.push_back({rows[index], losses[index]});
+  for (const loss::MeasuredRow& row : rows) settings.push_back({row.setting, row.grid_offset});
+  const std::vector<loss::PredictedAnswer> answers = loss::predict_prompt(capture, settings);
+  for (std::size_t index = 0; index < rows.size(); ++index) {
+    predicted.push_back({rows[index], answers[index].loss, answers[index].snowball});
+  }
 }
 
 std::string number(double value) {
@@ -76,6 +79,41 @@ std::string mode_name(const loss::MeasuredSetting& setting) {
   return setting.time == loss::CompressionTime::aware ? "aware" : "agnostic";
 }
 
+std::string snowball_json(const loss::SnowballReport& report) {
+  return fmt::format(
+      R"({{"rows": {}, "mean_measured": {}, "mean_estimated": {}, "mean_error": {}, "auc": {}, "brier": {}}})",
+      report.rows, number(report.mean_measured), number(report.mean_estimated), number(report.mean_error),
+      number(report.auc), number(report.brier));
+}
+
+void print_snowball(const char* name, const loss::SnowballReport& report) {
+  if (report.rows == 0) return;
+  fmt::print(
+      "free-running, {} estimates: {} rows, {} right tokens before the first wrong one, {} estimated (mean error "
+      "{}), exact answers AUC {}, Brier {}\n",
+      name, report.rows, cell(report.mean_measured, 2), cell(report.mean_estimated, 2), cell(report.mean_error, 2),
+      cell(report.auc, 3), cell(report.brier, 3));
+}
+
+/// Every row with its prediction.
+void write_rows(const std::string& path, const std::vector<loss::PredictedRow>& rows) {
+  std::string text =
+      "scan,prompt,kind,mode,policy,block,ratio,head_scope,grid_offset,failing,loss,predicted_loss,weakest_margin,"
+      "right_tokens,expected_right_tokens,is_trusted\n";
+  for (const loss::PredictedRow& row : rows) {
+    const loss::MeasuredSetting& setting = row.measured.setting;
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.5f},{:.5f},{:.5f},{},{:.4f},{}\n", setting.scan,
+                        row.measured.prompt, row.measured.kind, mode_name(setting), setting.policy, setting.block,
+                        static_cast<double>(setting.removed_ppm) / 1e6, setting.head_scope, row.measured.grid_offset,
+                        row.measured.is_failing ? 1 : 0, row.measured.loss, row.predicted.loss,
+                        row.predicted.weakest_margin,
+                        row.measured.right_tokens ? fmt::format("{}", *row.measured.right_tokens) : "",
+                        row.snowball.expected_right_tokens, row.snowball.is_trusted ? 1 : 0);
+  }
+  std::ofstream file(path, std::ios::binary);
+  if (!(file << text && file.flush())) throw EnvironmentError("could not write " + path);
+}
+
 void print_json(const loss::ScanReport& report) {
   std::vector<std::string> objects;
   for (const loss::ConfigurationReport& c : report.configurations) {
@@ -88,8 +126,11 @@ void print_json(const loss::ScanReport& report) {
         c.between, number(c.auc), number(c.rho), number(c.mean_measured), number(c.mean_predicted),
         number(c.worst_measured), number(c.worst_predicted)));
   }
-  fmt::print("{{\"configurations\": [\n  {}\n], \"pooled_auc\": {}, \"rows\": {}}}\n", fmt::join(objects, ",\n  "),
-             number(report.pooled_auc), report.rows);
+  fmt::print(
+      "{{\"configurations\": [\n  {}\n], \"pooled_auc\": {}, \"rows\": {}, \"snowball\": {{\"trusted\": {}, "
+      "\"untrusted\": {}}}}}\n",
+      fmt::join(objects, ",\n  "), number(report.pooled_auc), report.rows, snowball_json(report.trusted),
+      snowball_json(report.untrusted));
 }
 
 void print_table(const loss::ScanReport& report) {
@@ -115,6 +156,8 @@ void print_table(const loss::ScanReport& report) {
                    cell(c.worst_predicted, 2)});
   }
   fmt::print("{}{} rows; AUC over all eviction rows {}\n", table.text(), report.rows, cell(report.pooled_auc, 4));
+  print_snowball("trusted", report.trusted);
+  print_snowball("other", report.untrusted);
 }
 
 std::string python_with_model() {
@@ -141,7 +184,7 @@ int validate_scan(const Arguments& arguments) {
   if (const auto captures = arguments.text("captures")) {
     for (const std::string& name : names) {
       std::string file = name;
-      file.replace(file.find(':'), 1, "-");
+      file[file.find(':')] = '-';
       const std::string capture = fmt::format("{}/{}.h5", *captures, file);
       if (std::filesystem::exists(capture)) predict(capture, rows.at(name), predicted);
     }
@@ -166,6 +209,7 @@ int validate_scan(const Arguments& arguments) {
           code, predicted.size()));
     }
   }
+  if (const auto path = arguments.text("rows")) write_rows(*path, predicted);
   const loss::ScanReport report = loss::report_scans(predicted);
   if (arguments.has("json")) {
     print_json(report);

@@ -43,6 +43,10 @@ constexpr std::array kColumns{
     Column{"prefix_sensitivity", kNumber, "1",
            "Largest mean change of a position's loss when the block grid moves under the same text"},
     Column{"prefix_sensitivity_two", kNumber, "1", "Mean change of a position's loss when two tokens stand in front"},
+    Column{"prefix_relative", kNumber, "1",
+           "Largest mean change by a longer prefix, over 2 m (1 - m) with m the mean loss: 1 is as bad as drawing what "
+           "goes "
+           "anew"},
     Column{"prefix_worst", kNumber, "1", "Largest change of any position's loss by a longer prefix"},
     Column{"prefix_period", kNumber, "token",
            "Tokens of prefix after which the change repeats exactly, over four blocks; NaN when it does not"},

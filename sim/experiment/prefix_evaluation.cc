@@ -87,6 +87,10 @@ void evaluate_prefix_scan(const Run& run, const kv::Compression& setting, const 
   };
   const loss::PrefixScan found = by_runs ? loss::scan_prefix_of_eviction(trace.reference(), evict, scan)
                                          : loss::scan_prefix(trace.reference(), compress, scan);
+  std::vector<double> relative;
+  for (std::size_t index = 0; index < found.shift.size(); ++index) {
+    relative.push_back(found.relative_sensitivity(index));
+  }
   std::vector<std::int64_t> padding;
   for (const std::int64_t shift : found.shift) padding.push_back(padding_behind(setting, shift));
 
@@ -96,6 +100,7 @@ void evaluate_prefix_scan(const Run& run, const kv::Compression& setting, const 
   };
   add("sensitivity", found.sensitivity, "Mean change of a position's loss", "1");
   add("worst_sensitivity", found.worst_sensitivity, "Largest change of a position's loss", "1");
+  add("relative_sensitivity", relative, "Mean change of a position's loss over that of a new draw of what goes", "1");
   add("padding", padding, "Tokens the partition adds behind the text in front", "token");
   if (!digits.empty()) {
     add("probe_success", probe_success(found, trace, digits),
@@ -108,6 +113,7 @@ void evaluate_prefix_scan(const Run& run, const kv::Compression& setting, const 
   };
   numbers["prefix_sensitivity"] = largest(found.sensitivity);
   numbers["prefix_worst"] = largest(found.worst_sensitivity);
+  numbers["prefix_relative"] = largest(relative);
   const auto two = std::ranges::find(found.shift, 2);
   if (two != found.shift.end()) {
     numbers["prefix_sensitivity_two"] = found.sensitivity[static_cast<std::size_t>(two - found.shift.begin())];

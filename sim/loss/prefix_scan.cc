@@ -154,12 +154,18 @@ class EvictionProfile {
     }
   }
 
-  /// Once per head before the others: what shift 0 evicts.
-  void set_unshifted(std::size_t head, const kv::PositionRuns& evicted) {
+  /// Once per head before the others: what shift 0 evicts. @return what it adds to the mean loss
+  double set_unshifted(std::size_t head, const kv::PositionRuns& evicted) {
     unshifted_[head] = evicted;
+    double loss = 0;
     for (const kv::PositionRun& run : evicted) {
-      for (std::int64_t j = run.begin; j < run.end; ++j) ++num_evicting_[static_cast<std::size_t>(j)];
+      for (auto j = static_cast<std::size_t>(run.begin); j < static_cast<std::size_t>(run.end); ++j) {
+        // The largest over heads is 1 as soon as one of them evicts.
+        if (!is_max_ || num_evicting_[j] == 0) loss += shares_[head][j];
+        ++num_evicting_[j];
+      }
     }
+    return loss / static_cast<double>(difference_.size());
   }
   void add(std::size_t head, const kv::PositionRuns& evicted) {
     kv::for_each_difference(unshifted_[head], evicted, [&](std::int64_t begin, std::int64_t end, bool is_added) {
@@ -205,13 +211,21 @@ double kept_share(const kv::PositionRuns& evicted, std::int64_t num_positions,
 
 }  // namespace
 
+double PrefixScan::relative_sensitivity(std::size_t shift_index) const {
+  const double redrawn = 2 * mean_loss * (1 - mean_loss);
+  return redrawn > 0 ? sensitivity[shift_index] / redrawn : std::numeric_limits<double>::quiet_NaN();
+}
+
 PrefixScan scan_prefix(const AttentionReference& reference, const CompressAtShift& compress,
                        const PrefixScanSettings& settings) {
   check(settings, reference.num_positions());
   std::vector<double> unshifted;
   return walk_shifts(reference, settings, [&](std::int64_t index, PrefixScan& scan) {
     const std::vector<double> profile = measure_shift(reference, compress, settings, index, scan);
-    if (index == 0) unshifted = profile;
+    if (index == 0) {
+      unshifted = profile;
+      for (const double loss : profile) scan.mean_loss += loss / static_cast<double>(profile.size());
+    }
     Sensitivity sensitivity;
     for (std::size_t j = 0; j < profile.size(); ++j) {
       const double difference = std::abs(profile[j] - unshifted[j]);
@@ -246,7 +260,7 @@ PrefixScan scan_prefix_of_eviction(const AttentionReference& reference, std::vec
         scan.lost_mass[cell] = heads[at].lost_mass();
         scan.output_error[cell] = heads[at].output_error();
         scan.kept_share[cell] = kept_share(evicted[head], reference.num_positions(), settings.kept_positions);
-        if (index == 0) profile.set_unshifted(at, evicted[head]);
+        if (index == 0) scan.mean_loss += profile.set_unshifted(at, evicted[head]);
         profile.add(at, evicted[head]);
       }
     }

@@ -37,6 +37,11 @@ struct PrefixScan {
   std::vector<double> kept_share;         ///< [shift, layer, kv_head] of kept_positions, held by some entry
   std::vector<double> sensitivity;        ///< [shift] PS = mean over positions of |L_shift(j) - L_0(j)|
   std::vector<double> worst_sensitivity;  ///< [shift] the largest of these differences
+  double mean_loss = 0;                   ///< mean over positions of L_0(j)
+  /// PS in units of what drawing another set of the same size at random would change: PS / (2 m (1 - m)), m = mean_loss.
+  /// 1: the longer prefix is as bad as forgetting which blocks mattered. NaN where m is 0 or 1.
+  /// Example: every other block of 128 gone, m = 1/2; two tokens change 1.56 % of positions: 0.0156 / 0.5 = 0.031.
+  [[nodiscard]] double relative_sensitivity(std::size_t shift_index) const;
   /// Flat index into the three arrays.
   [[nodiscard]] std::size_t index(std::int64_t shift_index, std::int64_t layer, std::int64_t head) const {
     return static_cast<std::size_t>((shift_index * num_layers + layer) * num_heads + head);

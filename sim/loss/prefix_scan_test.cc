@@ -67,6 +67,19 @@ TEST(PrefixScan, RepeatedResiduesEqualComputedOnes) {
   EXPECT_EQ(computed.worst_sensitivity, repeated.worst_sensitivity);
 }
 
+// Every other block of 16 gone: m = 1/2, a new draw changes 2 * 1/2 * 1/2 = 1/2 of the positions. PS(4) = 4 / 16.
+TEST(PrefixScan, RelativeSensitivityIsOneWhereTheSetIsAsGoodAsRedrawn) {
+  const UniformScan uniform(64);
+  PrefixScanSettings settings;
+  settings.max_shift = 8;
+  settings.step = 4;
+  const PrefixScan scan = scan_prefix(uniform.reference, uniform.alternate(16), settings);
+  EXPECT_NEAR(scan.mean_loss, 0.5, 1e-12);
+  EXPECT_NEAR(scan.relative_sensitivity(0), 0, 1e-12);
+  EXPECT_NEAR(scan.relative_sensitivity(1), 0.5, 1e-12);
+  EXPECT_NEAR(scan.relative_sensitivity(2), 1.0, 1e-12);
+}
+
 TEST(PrefixScan, KeptShareCountsOnlyTheAskedPositions) {
   const UniformScan uniform(64);
   PrefixScanSettings settings;
@@ -122,6 +135,7 @@ TEST(PrefixScan, OfEvictionEqualsScanOfCaches) {
     EXPECT_THAT(runs.kept_share, ::testing::Pointwise(::testing::DoubleNear(1e-15), caches.kept_share));
     EXPECT_THAT(runs.sensitivity, ::testing::Pointwise(::testing::DoubleNear(1e-12), caches.sensitivity));
     EXPECT_THAT(runs.worst_sensitivity, ::testing::Pointwise(::testing::DoubleNear(1e-12), caches.worst_sensitivity));
+    EXPECT_NEAR(runs.mean_loss, caches.mean_loss, 1e-12);
     EXPECT_GT(*std::ranges::max_element(runs.sensitivity), 0.01);
   }
 }

@@ -15,6 +15,7 @@ namespace kvtide::loss {
 namespace {
 
 constexpr std::int64_t kMaxTokens = 1 << 20;
+constexpr std::int64_t kMaxKey = 1'000'000'000;
 constexpr std::int64_t kMaxBlock = 65536;
 constexpr double kSmallestLogProbability = -1e6;
 
@@ -33,8 +34,8 @@ std::string scan_of(const hdf5::InputFile& prompts, const config::CsvTable& tabl
   std::set<std::int64_t> starts;
   std::int64_t length = 0;
   for (std::size_t row = 0; row < table.num_rows(); ++row) {
-    starts.insert(table.integer(row, "probe_start", 0, kMaxTokens));
-    length = table.integer(row, "context_len", 1, kMaxTokens);
+    starts.insert(table.integer(row, "probe_start", 0, kMaxKey));
+    length = std::max(length, table.integer(row, "context_len", 1, kMaxTokens));
   }
   for (const std::string& group : prompts.children("/")) {
     const std::string contexts = fmt::format("/{}/context_ids", group);
@@ -56,7 +57,10 @@ std::vector<MeasuredRow> load_measured_scans(const std::string& prompts, const s
   std::vector<MeasuredRow> rows;
   for (const std::string& path : files) {
     const config::CsvTable table = config::CsvTable::load(path);
-    const bool has_prefix = std::ranges::find(table.columns(), "prefix_len") != table.columns().end();
+    const auto has = [&](std::string_view column) {
+      return std::ranges::find(table.columns(), column) != table.columns().end();
+    };
+    const bool has_prefix = has("prefix_len");
     const std::string scan = scan_of(prompt_file, table, has_prefix);
     for (std::size_t row = 0; row < table.num_rows(); ++row) {
       MeasuredRow measured;
@@ -68,10 +72,13 @@ std::vector<MeasuredRow> load_measured_scans(const std::string& prompts, const s
       setting.block = table.integer(row, "block", 1, kMaxBlock);
       setting.removed_ppm = std::llround(table.number(row, "ratio", 0, 0.999999) * 1e6);
       setting.head_scope = one_of(table, row, "head_scope", {"head", "shared", "all"});
-      measured.prompt = table.integer(row, has_prefix ? "prefix_len" : "probe_start", 0, kMaxTokens);
+      measured.prompt = table.integer(row, has_prefix ? "prefix_len" : "probe_start", 0, kMaxKey);
       measured.loss = table.number(row, "logp_full", kSmallestLogProbability, 0) -
                       table.number(row, "logp_comp", kSmallestLogProbability, 0);
       measured.is_failing = table.integer(row, "em_comp", 0, 1) == 0;
+      if (has("grid_offset")) measured.grid_offset = table.integer(row, "grid_offset", 0, kMaxBlock);
+      if (has("kind")) measured.kind = table.text(row, "kind");
+      if (has("right_tokens")) measured.right_tokens = table.integer(row, "right_tokens", 0, kMaxTokens);
       rows.push_back(std::move(measured));
     }
   }

@@ -3,6 +3,7 @@
 // file laid out like real-scan-prompts.h5 each row belongs to.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,12 +27,15 @@ struct MeasuredSetting {
 
 struct MeasuredRow {
   MeasuredSetting setting;
-  std::int64_t prompt = 0;  ///< probe_start or prefix_len, as in the group
-  double loss = 0;          ///< logp_full - logp_comp, nats
-  bool is_failing = false;  ///< em_comp is 0
+  std::int64_t prompt = 0;                   ///< probe_start or prefix_len, as in the group
+  double loss = 0;                           ///< logp_full - logp_comp, nats
+  bool is_failing = false;                   ///< em_comp is 0
+  std::int64_t grid_offset = 0;              ///< tokens by which the block grid is moved, as if they stood in front
+  std::string kind;                          ///< of text and probe, where the file has such a column
+  std::optional<std::int64_t> right_tokens;  ///< free-running, before the first wrong one; column of the same name
 };
 
-/// Rows of several files. The scan of a file is "prefix" where it has a prefix_len column; else the group of the prompts
+/// Rows of several files; kind, grid_offset and right_tokens are optional columns. The scan of a file is "prefix" where it has a prefix_len column; else the group of the prompts
 /// whose contexts are as long as context_len and that holds all its probe_start (the first such in the order of names).
 /// @throws InputError  a missing column or value out of range; no group holds a file's prompts
 [[nodiscard]] std::vector<MeasuredRow> load_measured_scans(const std::string& prompts,

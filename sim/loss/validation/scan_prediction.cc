@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include "attention/trace.h"
@@ -19,17 +20,20 @@ namespace {
 constexpr std::int64_t kValueGroup = 64;   // channels of a head of the measured model
 constexpr std::int64_t kScoreWindow = 64;  // last queries that score blocks, and last tokens that stay
 constexpr std::int64_t kPoolSinks = 4;
+constexpr int kAnswerChoices = 10;
 
 /// What of a capture the prediction needs besides its tensors.
 struct AskedAnswer {
   std::vector<double> margins;
-  std::vector<std::int64_t> positions;
+  AnswerPlaces places;
 };
 
 AskedAnswer asked_answer(const std::string& capture, const attention::Trace& trace) {
   AskedAnswer answer;
   for (const attention::Probe& probe : trace.probes()) {
-    if (probe.is_asked) answer.positions = probe.digit_positions;
+    if (!probe.is_asked) continue;
+    answer.places.sources = probe.digit_positions;
+    answer.places.fact = {probe.start, std::min(probe.start + probe.length, trace.info().num_context)};
   }
   {
     const hdf5::InputFile file(capture);
@@ -37,20 +41,23 @@ AskedAnswer asked_answer(const std::string& capture, const attention::Trace& tra
   }
   const attention::QueryRange queries = trace.info().answer;
   const auto num_queries = static_cast<std::size_t>(queries.last - queries.first + 1);
-  if (answer.positions.empty() || answer.margins.size() != answer.positions.size() ||
-      num_queries != answer.positions.size()) {
+  answer.places.first_query = queries.first;
+  const std::vector<std::int64_t>& sources = answer.places.sources;
+  if (sources.empty() || answer.margins.size() != sources.size() || num_queries != sources.size()) {
     throw InputError(fmt::format(
         "{}: expected one margin and one answer query for each of the asked probe's positions, found {} margins, {} "
         "queries and {} positions",
-        capture, answer.margins.size(), num_queries, answer.positions.size()));
+        capture, answer.margins.size(), num_queries, sources.size()));
   }
   return answer;
 }
 
 }  // namespace
 
-kv::Compression compression_of(const MeasuredSetting& setting) {
+kv::Compression compression_of(const AskedSetting& asked) {
+  const MeasuredSetting& setting = asked.setting;
   kv::Compression compression;
+  compression.grid_offset = asked.grid_offset % setting.block;
   compression.block_size = setting.block;
   if (setting.policy == "evict") {
     compression.sinks = 1;
@@ -79,7 +86,7 @@ kv::Compression compression_of(const MeasuredSetting& setting) {
   return compression;
 }
 
-std::vector<AnswerLoss> predict_prompt(const std::string& capture, const std::vector<MeasuredSetting>& settings) {
+std::vector<PredictedAnswer> predict_prompt(const std::string& capture, const std::vector<AskedSetting>& settings) {
   const attention::Trace trace = attention::Trace::open(capture);
   const attention::TraceInfo& info = trace.info();
   const AskedAnswer answer = asked_answer(capture, trace);
@@ -88,40 +95,54 @@ std::vector<AnswerLoss> predict_prompt(const std::string& capture, const std::ve
   };
   std::vector<kv::Compression> compressions;
   compressions.reserve(settings.size());
-  for (const MeasuredSetting& setting : settings) compressions.push_back(compression_of(setting));
-  std::vector<AnswerReading> readings(settings.size(), AnswerReading(answer.positions));
+  for (const AskedSetting& setting : settings) compressions.push_back(compression_of(setting));
+  std::vector<AnswerReading> readings;
+  bool has_codecs = false;
+  for (std::size_t index = 0; index < settings.size(); ++index) {
+    readings.emplace_back(answer.places, compressed_tokens(settings[index].setting));
+    has_codecs = has_codecs || !kv::only_evicts(compressions[index]);
+  }
 
   for (std::int64_t layer = 0; layer < trace.num_layers(); ++layer) {
     const kv::LayerTensors tensors = trace.load_layer(layer);
-    std::vector<HeadReference> references;
-    references.reserve(tensors.size());
+    std::vector<HeadReference> asking;  // the question's queries and the answer's
+    std::vector<HeadReference> answering;
     for (const kv::HeadTensors& head : tensors) {
-      references.push_back(make_head_reference(head, {info.answer.first, info.answer.last}));
+      asking.push_back(make_head_reference(head, {info.question.first, info.answer.last}));
+      if (has_codecs) answering.push_back(make_head_reference(head, {info.answer.first, info.answer.last}));
     }
     std::array<std::optional<kv::LayerScores>, 2> scores;  // by time
     for (std::size_t index = 0; index < settings.size(); ++index) {
-      const std::int64_t tokens = compressed_tokens(settings[index]);
-      auto& of_time = scores[static_cast<std::size_t>(settings[index].time)];
+      const std::int64_t tokens = compressed_tokens(settings[index].setting);
+      auto& of_time = scores[static_cast<std::size_t>(settings[index].setting.time)];
       if (!of_time) of_time = kv::find_scorer("attention_sum").score(tensors, {tokens, kScoreWindow});
       if (kv::only_evicts(compressions[index])) {
         const auto evicted = kv::evicted_runs(compressions[index], tokens, *of_time);
-        for (std::size_t head = 0; head < references.size(); ++head) {
-          readings[index].add_evicted(references[head], evicted[head]);
+        for (std::size_t head = 0; head < asking.size(); ++head) {
+          readings[index].add_evicted(asking[head], evicted[head]);
         }
       } else {
         const auto num_heads = static_cast<std::int64_t>(tensors.size());
         const kv::LayerCache cache =
             kv::compress_layer(compressions[index], tokens, num_heads, info.head_dim, *of_time, &tensors);
-        for (std::size_t head = 0; head < references.size(); ++head) {
-          readings[index].add_cache(references[head], cache.heads[head]);
+        for (std::size_t head = 0; head < answering.size(); ++head) {
+          readings[index].add_cache(answering[head], cache.heads[head]);
         }
       }
     }
   }
-  std::vector<AnswerLoss> losses;
-  losses.reserve(readings.size());
-  for (const AnswerReading& reading : readings) losses.push_back(answer_loss(answer.margins, reading.lost_share()));
-  return losses;
+  std::vector<double> full;
+  for (const double margin : answer.margins) full.push_back(1 / (1 + std::exp(-margin)));
+  std::vector<PredictedAnswer> predicted;
+  predicted.reserve(readings.size());
+  for (const AnswerReading& reading : readings) {
+    const std::vector<double> lost = reading.lost_share();
+    std::vector<double> kept;
+    for (const double share : lost) kept.push_back(1 - share);
+    predicted.push_back(
+        {answer_loss(answer.margins, lost, kAnswerChoices), estimate_snowball(full, kept, kAnswerChoices)});
+  }
+  return predicted;
 }
 
 }  // namespace kvtide::loss

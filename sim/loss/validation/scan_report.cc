@@ -62,6 +62,33 @@ ConfigurationReport report_configuration(const std::vector<const PredictedRow*>&
   return report;
 }
 
+SnowballReport report_snowballs(const std::vector<PredictedRow>& rows, bool is_trusted) {
+  SnowballReport report;
+  std::vector<double> scores;
+  std::vector<bool> failing;
+  for (const PredictedRow& row : rows) {
+    if (row.measured.setting.policy != "evict" || !row.measured.right_tokens || row.snowball.survival.empty() ||
+        row.snowball.is_trusted != is_trusted) {
+      continue;
+    }
+    const auto right = static_cast<double>(*row.measured.right_tokens);
+    const double survival = row.snowball.survival.back();
+    const double exact = row.measured.is_failing ? 0 : 1;
+    report.mean_measured += right;
+    report.mean_estimated += row.snowball.expected_right_tokens;
+    report.mean_error += std::abs(row.snowball.expected_right_tokens - right);
+    report.brier += (survival - exact) * (survival - exact);
+    scores.push_back(-survival);
+    failing.push_back(row.measured.is_failing);
+  }
+  report.rows = static_cast<std::int64_t>(scores.size());
+  const double count = report.rows > 0 ? static_cast<double>(report.rows) : kUnknown;
+  for (double* mean : {&report.mean_measured, &report.mean_estimated, &report.mean_error, &report.brier})
+    *mean /= count;
+  report.auc = area_under_curve(scores, failing);
+  return report;
+}
+
 double known_or(double value, double otherwise) {
   return std::isnan(value) ? otherwise : value;
 }
@@ -112,6 +139,8 @@ ScanReport report_scans(const std::vector<PredictedRow>& rows) {
     scores.push_back(-row.predicted.weakest_margin);
     failing.push_back(row.measured.is_failing);
   }
+  report.trusted = report_snowballs(rows, true);
+  report.untrusted = report_snowballs(rows, false);
   for (const auto& [setting, of_setting] : configurations) {
     report.configurations.push_back(report_configuration(of_setting));
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "loss/answer_loss.h"
+#include "loss/snowball.h"
 #include "loss/validation/measured_scan.h"
 
 namespace kvtide::loss {
@@ -22,6 +23,17 @@ inline constexpr double kNoticeableLoss = 0.2;  ///< nats; rho is over rows abov
 struct PredictedRow {
   MeasuredRow measured;
   AnswerLoss predicted;
+  Snowball snowball;
+};
+
+/// Free-running answers against the estimate of their right tokens.
+struct SnowballReport {
+  std::int64_t rows = 0;
+  double mean_measured = 0;   ///< right tokens before the first wrong one
+  double mean_estimated = 0;  ///< the same, expected
+  double mean_error = 0;      ///< |estimated - measured|, mean over rows
+  double auc = 0;             ///< of the survival of all tokens against an exact answer
+  double brier = 0;           ///< mean (survival of all tokens - exact)^2; 0.25 is a coin's
 };
 
 struct ConfigurationReport {
@@ -41,6 +53,8 @@ struct ScanReport {
   std::vector<ConfigurationReport> configurations;  ///< the least certain first: by auc, then rho; NaN last
   double pooled_auc = 0;                            ///< over all eviction rows
   std::int64_t rows = 0;                            ///< of every policy
+  SnowballReport trusted;                           ///< eviction rows whose estimate says that it can be trusted
+  SnowballReport untrusted;                         ///< the other eviction rows
 };
 
 [[nodiscard]] ScanReport report_scans(const std::vector<PredictedRow>& rows);

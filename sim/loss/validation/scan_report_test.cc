@@ -58,5 +58,30 @@ TEST(ScanReport, PooledAreaIsOverEvictionsOnly) {
   EXPECT_EQ(report.configurations.size(), 2U);
 }
 
+// Trusted: estimates 4 and 1.5 against 4 and 2 right tokens: error 0.25; survivals 0.9 and 0.2 of exact and not: Brier
+// (0.01 + 0.04) / 2. The third is not trusted, the fourth was not measured free-running.
+TEST(ScanReport, SnowballsAreJudgedWhereTheyCanBeTrustedAndElsewhere) {
+  std::vector<PredictedRow> rows{row("evict", 0, false, 0, 1), row("evict", 5, true, 5, -1),
+                                 row("evict", 5, true, 5, -1), row("evict", 5, true, 5, -1)};
+  const auto set = [&](std::size_t index, std::int64_t right, double expected, double survival, bool is_trusted) {
+    rows[index].measured.right_tokens = right;
+    rows[index].snowball.expected_right_tokens = expected;
+    rows[index].snowball.survival = {survival};
+    rows[index].snowball.is_trusted = is_trusted;
+  };
+  set(0, 4, 4, 0.9, true);
+  set(1, 2, 1.5, 0.2, true);
+  set(2, 0, 3, 0.8, false);
+  const ScanReport report = report_scans(rows);
+  EXPECT_EQ(report.trusted.rows, 2);
+  EXPECT_NEAR(report.trusted.mean_measured, 3, 1e-12);
+  EXPECT_NEAR(report.trusted.mean_estimated, 2.75, 1e-12);
+  EXPECT_NEAR(report.trusted.mean_error, 0.25, 1e-12);
+  EXPECT_NEAR(report.trusted.brier, 0.025, 1e-12);
+  EXPECT_DOUBLE_EQ(report.trusted.auc, 1);
+  EXPECT_EQ(report.untrusted.rows, 1);
+  EXPECT_NEAR(report.untrusted.mean_error, 3, 1e-12);
+}
+
 }  // namespace
 }  // namespace kvtide::loss

@@ -1,0 +1,65 @@
+"""How far a loss figure carries to another text: rows of `kvtide validate scan --rows`, one text a prompt, several grid offsets each.
+
+Per text: mean and worst loss over the offsets (capped at chance) and the offset at which it is worst. Between texts: their 10th, 50th and 90th
+percentile, measured and predicted. Texts that the full cache does not answer, or that fail at every offset, tell nothing of places but stay in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+
+import pandas as pd
+
+from .results import ResultsError
+
+CHANCE = 9.2  # nats, four digits
+INTERVAL = os.path.join(os.path.dirname(__file__), "assets", "text-spread.csv")
+SETTING = ["mode", "policy", "block", "ratio", "head_scope"]
+QUANTILES = {"low": 0.1, "median": 0.5, "high": 0.9}
+
+
+def read_rows(source: str | io.TextIOBase) -> pd.DataFrame:
+    rows = pd.read_csv(source, comment="#")
+    missing = {*SETTING, "prompt", "kind", "grid_offset", "loss", "predicted_loss", "failing"} - set(rows.columns)
+    if missing:
+        raise ResultsError(f"{source}: no column {sorted(missing)[0]}: not a file of kvtide validate scan --rows")
+    for column in ("loss", "predicted_loss"):
+        rows[column] = rows[column].clip(0, CHANCE)
+    return rows
+
+
+def by_text(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a setting and text."""
+    groups = rows.groupby([*SETTING, "kind", "prompt"], sort=True)
+    texts = groups.agg(mean=("loss", "mean"), worst=("loss", "max"), predicted_mean=("predicted_loss", "mean"),
+                       predicted_worst=("predicted_loss", "max"), failing=("failing", "mean"), offsets=("loss", "size"))
+    for name, column in (("worst_at", "loss"), ("predicted_worst_at", "predicted_loss")):
+        texts[name] = rows.loc[groups[column].idxmax(), "grid_offset"].to_numpy()
+    return texts.reset_index()
+
+
+def between_texts(texts: pd.DataFrame) -> pd.DataFrame:
+    """A row a setting and figure: number of texts, and the quantiles over them."""
+    result = []
+    for setting, group in texts.groupby(SETTING, sort=True):
+        for figure in ("mean", "worst", "predicted_mean", "predicted_worst"):
+            result.append({**dict(zip(SETTING, setting)), "figure": figure, "texts": len(group),
+                           **{name: round(float(group[figure].quantile(share)), 3) for name, share in QUANTILES.items()}})
+    return pd.DataFrame(result)
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    texts: int
+    low: float
+    median: float
+    high: float
+
+
+def stored_interval(figure: str = "mean", path: str = INTERVAL) -> Interval:
+    """What reports quote: the spread of one figure between the texts that were asked, nats."""
+    table = pd.read_csv(path, comment="#")
+    row = table[table["figure"] == figure].iloc[0]
+    return Interval(int(row["texts"]), float(row["low"]), float(row["median"]), float(row["high"]))
