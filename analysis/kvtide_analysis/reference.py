@@ -52,7 +52,11 @@ def render(paths: Iterable[str]) -> str:
                 if name not in swept and name != "run":
                     columns.setdefault(name, _described(column))
             for run in file["runs"].values():
-                run.visititems(lambda name, item: arrays.setdefault(name, _described(item)) if isinstance(item, h5py.Dataset) else None)
+                names: list[str] = []
+                run.visit(names.append)
+                for name in names:
+                    if isinstance(run[name], h5py.Dataset):
+                        arrays.setdefault(name, _described(run[name]))
     lines = [HEAD.format(version=version), "## Attributes of the root", "", "| attribute | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {ATTRIBUTES.get(name, '')} |" for name in sorted(attributes) if not name.startswith("_")]
     lines += ["", "## /summary: one value a run", "", "Every swept key is a column under its own name, beside these.", "",

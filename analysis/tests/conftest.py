@@ -126,14 +126,14 @@ def _write_run(writer: Writer, root: str, profile: np.ndarray, block: int, keep:
     if not full:
         return
     # Two layers of three heads; head h of layer l loses (l + h) / 4 everywhere.
-    writer.scale(f"{root}/loss_by_head/layer", np.array([9, 17]), "1")
-    writer.scale(f"{root}/loss_by_head/kv_head", np.arange(3), "1")
-    writer.scale(f"{root}/loss_by_head/position", np.arange(positions))
+    writer.scale(f"{root}/layer", np.array([9, 17]), "1")
+    writer.scale(f"{root}/kv_head", np.arange(3), "1")
+    writer.scale(f"{root}/position", np.arange(positions))
     by_head = np.broadcast_to((np.arange(2)[:, None, None] + np.arange(3)[None, :, None]) / 4, (2, 3, positions))
     writer.array(f"{root}/loss_by_head/mass_loss", by_head.astype(np.float32),
-                 [f"{root}/loss_by_head/{name}" for name in ("layer", "kv_head", "position")])
+                 [f"{root}/{name}" for name in ("layer", "kv_head", "position")])
     writer.array(f"{root}/loss_by_head/attention", np.full((2, 3, positions), 1 / positions),
-                 [f"{root}/loss_by_head/{name}" for name in ("layer", "kv_head", "position")])
+                 [f"{root}/{name}" for name in ("layer", "kv_head", "position")])
     scanned = np.arange(0, positions, 8)
     writer.scale(f"{root}/scan/position", scanned)
     writer.array(f"{root}/scan/success", (profile[scanned] < 0.5).astype(np.uint8), f"{root}/scan/position")

@@ -178,7 +178,7 @@ def test_random_offset_is_recovered(tmp_path):
         offsets = file["summary/grid_offset"][:]
         assert len(set(offsets)) > 1
         for name, offset in zip(sorted(file["runs"]), offsets):
-            kept = file[f"runs/{name}/loss_by_head/kept"][:].astype(int)
+            kept = file[f"runs/{name}/kept"][:].astype(int)
             jumps = np.nonzero(np.abs(np.diff(kept, axis=-1)).sum(axis=(0, 1)))[0] + 1
             assert ((jumps + int(offset)) % 64 == 0).all()
 

@@ -60,7 +60,7 @@ def test_choices_of_another_program_are_kept_exactly(tmp_path):
                     measure=["memory", "loss", "detail"])
     assert done.returncode == 0, done.stderr
     with h5py.File(out) as file:
-        stored = file["runs/00000/loss_by_head/kept"][:]
+        stored = file["runs/00000/kept"][:]
     expected = kept[:, 0, :, :CONTEXT].copy()
     expected[..., :4] = 1
     expected[..., CONTEXT - 16:] = 1
@@ -82,7 +82,7 @@ def test_a_budget_that_falls_with_depth_keeps_what_its_table_says(tmp_path):
                     measure=["loss", "detail", "memory"])
     assert done.returncode == 0, done.stderr
     with h5py.File(out) as file:
-        kept = file["runs/00000/loss_by_head/kept"][:].sum(axis=-1)
+        kept = file["runs/00000/kept"][:].sum(axis=-1)
         saving = file["summary/memory_saving"][0]
     assert (kept[0] == CONTEXT).all() and (kept[1] == 506).all()
     assert saving == pytest.approx(0.375, abs=0.01)  # half of the served layers save three quarters

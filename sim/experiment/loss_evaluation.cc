@@ -79,12 +79,12 @@ void add_detail(const std::vector<kv::LayerCache>& caches, const loss::PositionL
                 RunResult& result) {
   std::vector<std::int64_t> heads(static_cast<std::size_t>(trace.info().num_kv_heads));
   std::iota(heads.begin(), heads.end(), std::int64_t{0});
-  result.dimensions.push_back({"loss_by_head/layer", trace.info().layers, "Recorded model layer", "1"});
-  result.dimensions.push_back({"loss_by_head/kv_head", heads, "KV head", "1"});
+  result.dimensions.push_back({"layer", trace.info().layers, "Recorded model layer", "1"});
+  result.dimensions.push_back({"kv_head", heads, "KV head", "1"});
   const std::int64_t num_positions = trace.num_compressed();
   std::vector<std::int64_t> positions(static_cast<std::size_t>(num_positions));
   std::iota(positions.begin(), positions.end(), std::int64_t{0});
-  result.dimensions.push_back({"loss_by_head/position", positions, "Position in the trace", "token"});
+  result.dimensions.push_back({"position", positions, "Position in the trace", "token"});
   std::vector<std::uint8_t> kept;
   std::vector<double> by_head;
   std::vector<double> attention;
@@ -103,8 +103,8 @@ void add_detail(const std::vector<kv::LayerCache>& caches, const loss::PositionL
       ++head_index;
     }
   }
-  const std::vector<std::string> dimensions{"loss_by_head/layer", "loss_by_head/kv_head", "loss_by_head/position"};
-  result.arrays.push_back({"loss_by_head/kept", kept, dimensions, "1 where the position is still stored", "1"});
+  const std::vector<std::string> dimensions{"layer", "kv_head", "position"};
+  result.arrays.push_back({"kept", kept, dimensions, "1 where the position is still stored", "1"});
   result.arrays.push_back(
       {"loss_by_head/mass_loss", by_head, dimensions, "Share of a position's attention that the head loses, M", "1"});
   result.arrays.push_back({"loss_by_head/attention", attention, dimensions,
