@@ -2,6 +2,7 @@
 // made before the clock starts, as a sweep makes them once.
 
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include "experiment/experiment.h"
 #include "experiment/run_evaluator.h"
@@ -35,6 +36,24 @@ void experiment_demo_run(benchmark::State& state, const char* label) {
 }
 BENCHMARK_CAPTURE(experiment_demo_run, evict_half, "evict 50 %")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(experiment_demo_run, int4, "int4")->Unit(benchmark::kMillisecond);
+
+/// A whole sweep of N keep ratios on one trace, reading included: what the runs share (trace, attention reference) is paid
+/// once, so a run of a long sweep costs less than a sweep of one run.
+void experiment_sweep(benchmark::State& state) {
+  const std::string yaml = fmt::format(
+      "name: sweep\nmodel: llama-3.1-8b\ngpu: h100-sxm\ntrace: traces/smollm2-135m-2k.h5\nmeasure: [memory, loss]\n"
+      "compression: {{stages: [{{evict: {{}}}}]}}\n"
+      "sweep: {{'compression.stages[0].evict.keep_ratio': {{range: {{from: 0.05, to: 0.95, count: {}}}}}}}\n",
+      state.range(0));
+  const Experiment experiment = parse_experiment(yaml, "sweep", KVTIDE_SOURCE_DIR "/experiments");
+  for (auto _ : state) {
+    RunEvaluator evaluator;
+    for (const Run& run : experiment.runs) benchmark::DoNotOptimize(evaluator.evaluate(run));
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+  state.SetLabel("runs");
+}
+BENCHMARK(experiment_sweep)->Arg(1)->Arg(10)->Arg(100)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace kvtide::experiment

@@ -61,6 +61,9 @@ TEST(SweepRange, SpreadsACountEvenlyOrByEqualFactors) {
   EXPECT_THAT(range("{from: 16, to: 128, count: 4, scale: log}"), ElementsAre("16", "32", "64", "128"));
   EXPECT_THAT(range("{from: 1, to: 4, count: 7}"), ElementsAre("1", "2", "3", "4"));  // whole numbers, each once
   EXPECT_THAT(range("{from: 3, to: 9, count: 1}"), ElementsAre("3"));
+  // Six decimals, as a keep_ratio takes them; below a thousandth six digits.
+  EXPECT_THAT(range("{from: 0, to: 1, count: 4, integer: false}"), ElementsAre("0", "0.333333", "0.666667", "1"));
+  EXPECT_THAT(range("{from: 1e-8, to: 4e-8, count: 2}"), ElementsAre("1e-08", "4e-08"));
 }
 
 TEST(SweepRange, RefusesWhatIsNoRange) {

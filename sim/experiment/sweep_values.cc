@@ -29,7 +29,10 @@ struct Interval {
     return std::clamp(is_integer ? std::round(value) : value, std::min(from, to), std::max(from, to));
   }
   [[nodiscard]] std::string text(double value) const {
-    return is_integer ? fmt::format("{}", std::llround(value)) : fmt::format("{:.12g}", value);
+    if (is_integer) return fmt::format("{}", std::llround(value));
+    // Six decimals are what shares such as keep_ratio take; small values keep six digits instead.
+    const bool is_small = value != 0 && std::abs(value) < 1e-3;
+    return fmt::format("{:.12g}", is_small ? std::stod(fmt::format("{:.6g}", value)) : std::round(value * 1e6) / 1e6);
   }
 };
 
