@@ -70,6 +70,12 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
     reference.add_argument("files", metavar="FILE.h5", nargs="+")
     reference.set_defaults(handler=_reference)
 
+    proof = commands.add_parser("proof", allow_abbrev=False, help="the picture of kvtide validate scan",
+                                description="Draws a file of `kvtide validate scan ... --rows ROWS.csv`.")
+    proof.add_argument("file", metavar="ROWS.csv")
+    proof.add_argument("-o", "--output", metavar="FILE", help="default: ROWS.png beside the input")
+    proof.set_defaults(handler=_proof)
+
     spread = commands.add_parser("spread", allow_abbrev=False, help="how far losses carry from one text to another",
                                  description="Quantiles between the texts of rows written by `kvtide validate scan --rows`, and each text's own figures.")
     spread.add_argument("file", metavar="ROWS.csv")
@@ -144,6 +150,28 @@ def _reference(options: argparse.Namespace) -> int:
     from .reference import render
 
     print(render(options.files), end="")
+    return 0
+
+
+def _proof(options: argparse.Namespace) -> int:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    from .proof import SHOWN, draw_configurations, draw_prefix
+    from .spread import read_rows
+
+    rows = read_rows(options.file)
+    figure, axes = pyplot.subplots(2, 2, figsize=(11, 6.4), layout="constrained")
+    for panel, setting in zip(axes.flat, SHOWN):
+        draw_prefix(panel, rows, *setting)
+        panel.set_xlabel("tokens in front")
+    axes.flat[0].legend(fontsize="x-small")
+    draw_configurations(axes.flat[3], rows)
+    output = options.output or os.path.splitext(options.file)[0] + ".png"
+    figure.savefig(output, dpi=130)
+    print(output)
     return 0
 
 
