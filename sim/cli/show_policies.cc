@@ -117,11 +117,12 @@ void show_policies(const std::string& name, const std::string& model, bool as_ma
 void show_codecs(const std::string& name) {
   if (name.empty()) {
     Table stages({{"stage", Align::left}, {"parameters", Align::left}, {"what it does", Align::left}});
-    stages.add_row({"evict", "scorer and its parameters, granularity, keep_ratio, heads, selection, budget, ...",
-                    "drops blocks or tokens with the lowest importance"});
+    stages.add_row(
+        {"evict", "scorer and its parameters, granularity, keep_ratio, heads, selection, budget, rest, ...",
+         "drops blocks or tokens of low importance, leaves them unread, moves them to the host, or merges them"});
     stages.add_row(
         {"pool", "width, rope, mass_correct, weight", "replaces `width` positions by their mean key and value"});
-    stages.add_row({"low_rank", "rank or k_share, v_share; scope, heads, layers, k_rope",
+    stages.add_row({"low_rank", "rank or k_share, v_share; scope, heads, layers, k_rope, channels",
                     "stores coefficients and a basis of a block, a sequence or the model"});
     stages.add_row({"quantize",
                     "format or k_format, v_format; group, k_axis, v_axis, symmetric, residual, residual_from, k_rope",

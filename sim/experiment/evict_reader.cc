@@ -79,6 +79,14 @@ kv::Evict read_evict(const Value& value, NameResolver& resolver) {
       stage.critical.emplace();
     }
   }
+  stage.rest = read_named(value, "rest",
+                          {kv::Rest::dropped, kv::Rest::unread, kv::Rest::host, kv::Rest::values, kv::Rest::weighted,
+                           kv::Rest::votes, kv::Rest::following, kv::Rest::compensated});
+  if (const Value similarity = value.at("similarity"); similarity.exists()) {
+    stage.similarity = similarity.as_number({.min = -1, .max = 1});
+  }
+  if (stage.rest == kv::Rest::following)
+    stage.spread = value.integer("spread", {.fallback = 32, .min = 1, .max = 65536});
   if (stage.scorer == "file") {
     const Value kept = value.at("kept");
     stage.kept_file = kept.as_string();

@@ -43,6 +43,28 @@ std::string to_string(kv::Selection value) {
   return {};
 }
 
+std::string to_string(kv::Rest value) {
+  switch (value) {
+    case kv::Rest::dropped:
+      return "dropped";
+    case kv::Rest::unread:
+      return "unread";
+    case kv::Rest::host:
+      return "host";
+    case kv::Rest::values:
+      return "values";
+    case kv::Rest::weighted:
+      return "weighted";
+    case kv::Rest::votes:
+      return "votes";
+    case kv::Rest::following:
+      return "following";
+    case kv::Rest::compensated:
+      return "compensated";
+  }
+  return {};
+}
+
 std::string evict_text(const kv::Evict& stage) {
   std::string text = fmt::format("scorer: {}", stage.scorer);
   for (const auto& [name, value] : stage.parameters) text += fmt::format(", {}: {}", name, value);
@@ -61,6 +83,9 @@ std::string evict_text(const kv::Evict& stage) {
     text += fmt::format(", critical: {{epsilon: {}, first_stage: {}}}", stage.critical->epsilon,
                         ratio_text(stage.critical->first_stage));
   }
+  if (stage.rest != kv::Rest::dropped) text += fmt::format(", rest: {}", to_string(stage.rest));
+  if (stage.similarity != 0) text += fmt::format(", similarity: {}", stage.similarity);
+  if (stage.rest == kv::Rest::following) text += fmt::format(", spread: {}", stage.spread);
   return fmt::format("{{evict: {{{}}}}}", text);
 }
 

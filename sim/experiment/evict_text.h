@@ -12,6 +12,7 @@ namespace kvtide::experiment {
 [[nodiscard]] std::string to_string(kv::HeadScope value);
 [[nodiscard]] std::string to_string(kv::BlockScore value);
 [[nodiscard]] std::string to_string(kv::Selection value);
+[[nodiscard]] std::string to_string(kv::Rest value);
 
 /// 300000 -> "0.3"
 [[nodiscard]] std::string ratio_text(kv::PartsPerMillion parts);

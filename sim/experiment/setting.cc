@@ -33,8 +33,10 @@ struct StageText {
     const std::string size = stage.k_share == 0 ? fmt::format("rank: {}", stage.rank)
                                                 : fmt::format("k_share: {}, v_share: {}", ratio_text(stage.k_share),
                                                               ratio_text(stage.v_share));
-    return fmt::format("{{low_rank: {{{}, scope: {}, heads: {}, layers: {}, k_rope: {}}}}}", size, scope, stage.heads,
-                       stage.layers, stage.k_rope == kv::RopeState::pre ? "pre" : "post");
+    return fmt::format(
+        "{{low_rank: {{{}, scope: {}, heads: {}, layers: {}, k_rope: {}{}}}}}", size, scope, stage.heads, stage.layers,
+        stage.k_rope == kv::RopeState::pre ? "pre" : "post",
+        stage.keeps_channels ? fmt::format(", channels: true, channel_window: {}", stage.channel_window) : "");
   }
   std::string operator()(const kv::Quantize& stage) const {
     const std::string format = stage.k_format == stage.v_format

@@ -63,6 +63,10 @@ kv::LowRank read_low_rank(const Value& value) {
   stage.heads = value.integer("heads", {.fallback = 1, .min = 1, .max = 65536});
   stage.layers = value.integer("layers", {.fallback = 1, .min = 1, .max = 65536});
   stage.k_rope = read_rope(value.at("k_rope"), "post");
+  stage.keeps_channels = value.boolean("channels", false);
+  if (stage.keeps_channels) {
+    stage.channel_window = value.integer("channel_window", {.fallback = 32, .min = 1, .max = 65536});
+  }
   return stage;
 }
 

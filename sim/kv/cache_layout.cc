@@ -36,6 +36,7 @@ std::vector<SharedPage> shared_pages(const LayerCache& layer, std::int64_t page_
       }
     };
     for (const Segment& segment : head.segments) add(segment, false);
+    for (const Segment& unread : head.unread) add(unread, false);
     for (const Segment& copy : head.copies) add(copy, true);
   }
   std::ranges::sort(pages, {}, &SharedPage::key);

@@ -126,6 +126,7 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
     attention.work.has_window = has_window;
     attention.work.num_sequences = geometry_.batch;
     attention.work.interleaves_groups = geometry_.batch > 1 && kind.num_kv_heads > 1;
+    for (HeadCache& head : layer.heads) head.unread.clear();
     const std::vector<HeadPools> pools = layer_pools(layer, geometry_.page_size, geometry_.layout);
     for (std::size_t head = 0; head < pools.size(); ++head) {
       gpu::AttentionTask& task = attention.work.tasks.emplace_back();
@@ -164,7 +165,23 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
         flops += elements * static_cast<double>(geometry_.model.hidden_size) * group;
         read_elements += elements / 2;
       }
-      stored_share *= static_cast<double>(evict->keep) * 1e-6;
+      const double kept = static_cast<double>(evict->keep) * 1e-6;
+      if (evict->rest == Rest::values || evict->rest == Rest::weighted || evict->rest == Rest::votes) {
+        // Each evicted key against each kept one.
+        flops += elements * (1 - kept) * kept * static_cast<double>(num_positions_);
+        read_elements += elements;
+      } else if (evict->rest == Rest::following) {
+        flops += elements * (1 - kept) * static_cast<double>(evict->spread);
+        read_elements += elements / 2;
+      } else if (evict->rest == Rest::compensated) {
+        flops += elements * (1 - kept);
+        read_elements += elements;
+      }
+      if (needs.digest_vectors > 0) {
+        written_elements +=
+            elements / 2 * static_cast<double>(needs.digest_vectors) / static_cast<double>(setting.block_size);
+      }
+      stored_share *= kept;
     } else if (const auto* pool = std::get_if<Pool>(&stage)) {
       flops += elements;
       read_elements += elements;
@@ -180,6 +197,8 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
           // Computations, 8.6.3).
           const double smaller = static_cast<double>(std::min(setting.block_size, head_dim));
           flops += 3 * elements * smaller + 20 * smaller * smaller * smaller;
+        } else if (low_rank->keeps_channels) {
+          flops += elements;  // squares of the keys and their sums
         } else {
           flops += elements * static_cast<double>(columns * low_rank->heads);  // projection onto a basis that is there
         }

@@ -37,7 +37,7 @@ std::string StoredForm::name() const {
 HeadPools packed_pools(const HeadCache& head, std::int64_t page_size) {
   KVTIDE_ASSERT(page_size >= 1, "page_size is checked before");
   HeadPools pools;
-  for (const auto* stored : {&head.segments, &head.copies}) {
+  for (const auto* stored : {&head.segments, &head.copies, &head.unread}) {
     for (const Segment& segment : *stored) {
       add_to_pool(pools.k, segment.k_form, segment.num_entries, segment.k_metadata);
       add_to_pool(pools.v, segment.v_form, segment.num_entries, segment.v_metadata);

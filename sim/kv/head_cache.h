@@ -44,8 +44,10 @@ struct Segment {
 /// What attention sees of the segments, entry by entry. Present where numbers are at hand (a trace), absent for a
 /// served geometry that only has decisions.
 struct EntryTable {
-  RowMatrix k;                         ///< [entry, head_dim] after RoPE, as read back from its stored form
-  RowMatrix v;                         ///< [entry, head_dim]
+  RowMatrix k;  ///< [entry, head_dim] after RoPE, as read back from its stored form
+  RowMatrix v;  ///< [entry, head_dim]
+  /// Positions were only dropped: each entry is the recorded row of its position, bias 0, and k, v and bias stay empty.
+  bool is_recorded = false;
   std::vector<float> bias;             ///< [entry] added to the logit; ln(members) of a mass-corrected pool, else 0
   std::vector<std::int32_t> entry_of;  ///< [position] the entry that holds it, -1 where evicted
 };
@@ -54,6 +56,8 @@ struct HeadCache {
   std::int64_t num_positions = 0;  ///< original length; the next token's position, whatever was evicted
   std::vector<Segment> segments;   ///< ascending, disjoint
   std::vector<Segment> copies;     ///< stored again by overlapping blocks: pages the machine reads, attention does not
+  std::vector<Segment> unread;     ///< stored, but left out by a decode step: memory pays, traffic does not
+  std::vector<Segment> host;       ///< in host memory
   std::optional<EntryTable> entries;
   std::int64_t num_blocks = 0;        ///< blocks of the partition that hold at least one position
   std::int64_t protected_blocks = 0;  ///< of them: never compressed

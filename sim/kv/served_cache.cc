@@ -87,7 +87,7 @@ bool is_compressible(const LayerKind& kind) {
 /// Latent attention: the value is a view of the key's vector.
 void store_keys_only(LayerCache& layer) {
   for (HeadCache& head : layer.heads) {
-    for (std::vector<Segment>* stored : {&head.segments, &head.copies}) {
+    for (std::vector<Segment>* stored : {&head.segments, &head.copies, &head.unread, &head.host}) {
       for (Segment& segment : *stored) {
         segment.v_form = {};  // no columns: no bytes, whatever the codec
         segment.v_metadata = 0;

@@ -84,6 +84,7 @@ HeadReference make_head_reference(const kv::HeadTensors& head, MeasureQueries me
   }
   reference.outputs.noalias() = reference.weights * reference.v.cast<double>();
   if (!reference.outputs.allFinite()) throw InputError("a value of the trace is not finite");
+  reference.weights_by_position = reference.weights.transpose().cast<float>();
   reference.attention.resize(static_cast<std::size_t>(positions));
   Eigen::Map<Eigen::RowVectorXd>(reference.attention.data(), positions) =
       reference.weights.colwise().sum() / static_cast<double>(rows);

@@ -29,6 +29,7 @@ struct HeadReference {
   kv::RowMatrix k;                          ///< [position, head_dim] after RoPE
   kv::RowMatrix v;                          ///< [position, head_dim]
   DoubleMatrix weights;                     ///< [row, position] a_ij; 0 beyond the row's own position
+  kv::RowMatrix weights_by_position;        ///< [position, row] the same in float32, for products over many positions
   Eigen::VectorXd log_sum_exp;              ///< [row] ln Z_i = ln sum_j exp(s_ij)
   DoubleMatrix outputs;                     ///< [row, head_dim] o_i = sum_j a_ij v_j
   std::vector<double> attention;            ///< [position] sum_i w_i a_ij; sums to 1 over positions

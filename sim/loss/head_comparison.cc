@@ -22,11 +22,12 @@ bool rows_equal(const kv::RowMatrix& a, std::int64_t row_a, const kv::RowMatrix&
 /// Sorts positions into untouched, changed and evicted.
 void classify(const HeadReference& reference, const kv::EntryTable& table, HeadComparison& result) {
   const auto positions = static_cast<std::size_t>(reference.num_positions());
-  const auto num_entries = static_cast<std::size_t>(table.k.rows());
+  const auto num_entries =
+      table.is_recorded ? table.entry_of.size() : static_cast<std::size_t>(table.k.rows());  // a bound on them
   KVTIDE_ASSERT(table.entry_of.size() == positions,
                 fmt::format("cache of {} positions against a reference of {}", table.entry_of.size(), positions));
-  KVTIDE_ASSERT(table.k.cols() == reference.k.cols() && table.v.cols() == reference.v.cols() &&
-                    table.v.rows() == table.k.rows() && table.bias.size() == num_entries,
+  KVTIDE_ASSERT(table.is_recorded || (table.k.cols() == reference.k.cols() && table.v.cols() == reference.v.cols() &&
+                                      table.v.rows() == table.k.rows() && table.bias.size() == num_entries),
                 "entry table shapes disagree");
   std::vector<std::int32_t> num_members(num_entries, 0);
   for (const std::int32_t entry : table.entry_of) {
@@ -43,6 +44,7 @@ void classify(const HeadReference& reference, const kv::EntryTable& table, HeadC
       result.state[position] = PositionState::evicted;
       result.evicted.push_back(static_cast<std::int32_t>(j));
     } else {
+      if (table.is_recorded) continue;
       const auto e = static_cast<std::size_t>(entry);
       const bool same_key = num_members[e] == 1 && table.bias[e] == 0 && rows_equal(reference.k, j, table.k, entry);
       if (same_key && rows_equal(reference.v, j, table.v, entry)) continue;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "loss/bits_lost.h"
+#include "loss/evicted_loss.h"
 #include "loss/head_comparison.h"
 #include "loss/mass_loss.h"
 
@@ -69,6 +70,7 @@ void accumulate(std::vector<double>& sum, const std::vector<double>& term, doubl
 }  // namespace
 
 HeadLoss measure_head(const HeadReference& reference, const kv::HeadCache& cache) {
+  if (cache.entries && cache.entries->is_recorded) return evicted_loss(reference, cache);
   const HeadComparison comparison = compare_head(reference, cache, /*with_outputs=*/true);
   const auto positions = static_cast<std::size_t>(reference.num_positions());
   HeadLoss loss;

@@ -90,8 +90,11 @@ TEST(PolicyMatrix, KeepOneIsTheIdentity) {
     std::get<kv::Evict>(row.setting.stages.front()).keep = 1'000'000;
     const kv::LayerCache cache = cache_of(row, kCompressed);
     for (std::size_t head = 0; head < cache.heads.size(); ++head) {
-      ASSERT_EQ(cache.heads[head].entries->k, layer()[head].k_post) << row.name;
-      ASSERT_EQ(cache.heads[head].entries->v, layer()[head].v) << row.name;
+      EXPECT_EQ(kept_of(cache.heads[head], kPositions), kPositions) << row.name;
+      const kv::EntryTable& table = *cache.heads[head].entries;
+      if (table.is_recorded) continue;
+      ASSERT_EQ(table.k, layer()[head].k_post) << row.name;
+      ASSERT_EQ(table.v, layer()[head].v) << row.name;
     }
   }
 }
@@ -123,7 +126,7 @@ TEST(PolicyMatrix, PositionsSurvive) {
         if (position < 4 || position >= kCompressed - 8) {
           ASSERT_GE(entry, 0) << row.name << " " << position;
         }
-        if (entry >= 0) {
+        if (entry >= 0 && !of_head.entries->is_recorded) {
           ASSERT_EQ(of_head.entries->k.row(entry), layer()[head].k_post.row(position)) << row.name;
         }
       }

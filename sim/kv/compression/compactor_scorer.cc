@@ -43,7 +43,11 @@ ScorerEntry compactor_scorer() {
            {"sketch", 48, 1, 4096, true, "columns of the Gaussian sketch"},
            {"blending", -1, -1, 100, false, "weight of the leverage; -1: the share removed"},
            {"padded", 0, 0, 1, true, "1: a last chunk that is not full is filled with zeros, as the peer's code does"}},
-          {.queries = ScorerNeeds::Queries::all, .values = true, .keep_ratio = true, .flops_per_key_element = 200},
+          {.queries = ScorerNeeds::Queries::all,
+           .values = true,
+           .keys_before_rope = true,
+           .keep_ratio = true,
+           .flops_per_key_element = 200},
           &scores};
 }
 

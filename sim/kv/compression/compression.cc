@@ -16,6 +16,7 @@
 #include "kv/compression/overlap.h"
 #include "kv/compression/pool.h"
 #include "kv/compression/quantize.h"
+#include "kv/compression/rest.h"
 #include "kv/compression/working_layer.h"
 
 namespace kvtide::kv {
@@ -254,22 +255,30 @@ LayerCache evicted_layer(const Compression& setting, std::int64_t num_positions,
       next = run.end;
     }
     keep_until(cache.num_positions);
-    if (tensors == nullptr) continue;
-    const HeadTensors& head = (*tensors)[head_index];
+    const auto settle = [&](const HeadTensors* head) {
+      settle_rest({.stage = std::get<Evict>(setting.stages.front()),
+                   .num_blocks = cache.num_blocks,
+                   .num_positions = num_positions,
+                   .head_dim = head_dim,
+                   .evicted = evicted[head_index],
+                   .scores = scores[head_index],
+                   .tensors = head},
+                  cache);
+    };
+    if (tensors == nullptr) {
+      settle(nullptr);
+      continue;
+    }
     EntryTable& table = cache.entries.emplace();
-    const std::int64_t num_entries = cache.num_positions - num_positions_of(evicted[head_index]);
-    table.k.resize(num_entries, head_dim);
-    table.v.resize(num_entries, head_dim);
-    table.bias.assign(static_cast<std::size_t>(num_entries), 0.0F);
+    table.is_recorded = true;
     table.entry_of.assign(static_cast<std::size_t>(cache.num_positions), -1);
-    std::int64_t entry = 0;
+    std::int32_t entry = 0;
     for (const Segment& segment : cache.segments) {
-      table.k.middleRows(entry, segment.num_entries) = head.k_post.middleRows(segment.begin, segment.num_entries);
-      table.v.middleRows(entry, segment.num_entries) = head.v.middleRows(segment.begin, segment.num_entries);
       for (std::int64_t position = segment.begin; position < segment.end; ++position) {
-        table.entry_of[static_cast<std::size_t>(position)] = static_cast<std::int32_t>(entry++);
+        table.entry_of[static_cast<std::size_t>(position)] = entry++;
       }
     }
+    settle(&(*tensors)[head_index]);
   }
   return result;
 }
@@ -294,6 +303,7 @@ class StackCheck {
     if (setting_.smooth_width < 1) say("positions: smooth width {} must be at least 1", setting_.smooth_width);
     if (setting_.sinks < 0 || setting_.window < 0) say("sinks and window must be 0 or more");
     for (const Stage& stage : setting_.stages) std::visit([this](const auto& s) { check(s); }, stage);
+    check_rest();
     return std::move(problems_);
   }
 
@@ -333,6 +343,20 @@ class StackCheck {
     }
     previous_evict_ = &stage;
   }
+  void check_rest() {
+    for (const Stage& stage : setting_.stages) {
+      const auto* evict = std::get_if<Evict>(&stage);
+      if (evict == nullptr) continue;
+      if (evict->spread < 1) say("evict spread {} must be at least 1", evict->spread);
+      if (evict->rest == Rest::dropped) continue;
+      const bool keeps_anchor_tokens = setting_.anchor_scope == AnchorScope::token && !setting_.anchors.empty();
+      if (setting_.stages.size() > 1 || has_overlapping_blocks(setting_) || keeps_anchor_tokens ||
+          setting_.positions != PositionCoding::original) {
+        say("a rest other than dropped needs evict as the only stage, blocks that do not overlap, anchors by block and "
+            "original positions");
+      }
+    }
+  }
   void check(const Pool& stage) {
     if (stage.width < 1 || stage.width > setting_.block_size) {
       say("pool width {} must be in 1..block_size ({})", stage.width, setting_.block_size);
@@ -348,6 +372,11 @@ class StackCheck {
     if (stage.k_share == 0 && (stage.rank < 1 || stage.rank > most)) {
       say("low_rank rank {} must be in 1..{} = {}", stage.rank,
           stage.scope == BasisScope::block ? "min(block_size, head_dim)" : "head_dim", most);
+    }
+    if (stage.keeps_channels && (stage.scope != BasisScope::sequence || stage.heads != 1 || stage.layers != 1 ||
+                                 stage.k_rope == RopeState::pre || stage.columns(false, head_dim_) < head_dim_)) {
+      say("low_rank channels chooses key channels of one head: scope sequence, heads 1, layers 1, k_rope post, v_share "
+          "1");
     }
     if (stage.heads < 1 || stage.layers < 1) say("low_rank heads and layers must be at least 1");
     if (stage.heads > 1 && stage.scope == BasisScope::block)

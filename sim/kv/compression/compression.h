@@ -52,6 +52,22 @@ struct CriticalStage {
   bool operator==(const CriticalStage&) const = default;
 };
 
+/// What becomes of the positions that an evict stage does not choose. All but `dropped` want it to be the only stage.
+enum class Rest : std::uint8_t {
+  dropped,
+  unread,       ///< stay in their pages: memory pays, a decode step does not read them (Quest, arXiv 2406.10774)
+  host,         ///< move to host memory: neither GPU memory nor a decode step pays (ArkVale, InfLLM)
+  values,       ///< value folded into the kept position of the most similar key (kvpress MergingPress)
+  weighted,     ///< key and value averaged into the kept position of the most similar key (D2O, arXiv 2406.13035)
+  votes,        ///< the same by count, and the entry weighs as many positions as it holds (KeepKV, arXiv 2504.09936)
+  following,    ///< value spread over the kept positions that follow (CaM, proceedings.mlr.press/v235)
+  compensated,  ///< one entry a head with their mean key and value and their number as weight (arXiv 2407.15891)
+};
+/// Whether kept entries are other than recorded, or more than that.
+[[nodiscard]] constexpr bool changes_entries(Rest rest) {
+  return rest != Rest::dropped && rest != Rest::unread && rest != Rest::host;
+}
+
 struct Evict {
   std::string scorer = "attention_sum";
   Granularity granularity = Granularity::block;
@@ -66,6 +82,9 @@ struct Evict {
   std::optional<double> threshold = {};  ///< what scores at least this stays, however much; `keep` is then not a rule
   std::string kept_file = {};            ///< scorer `file`: where choices or scores are read, and whose
   std::string kept_method = {};
+  Rest rest = Rest::dropped;
+  double similarity = 0;     ///< values, weighted, votes: cosine of keys below which a position is dropped instead
+  std::int64_t spread = 32;  ///< following: kept positions that share a value
   bool operator==(const Evict&) const = default;
 };
 enum class PoolWeight : std::uint8_t {
@@ -94,6 +113,9 @@ struct LowRank {
   std::int64_t heads = 1;   ///< KV heads factorised together; each stores its part of the common coefficients
   std::int64_t layers = 1;  ///< layers that share coefficients (xKV): the basis of each is so many times larger
   RopeState k_rope = RopeState::post;
+  /// The basis is a choice of key channels (ThinK, arXiv 2407.21018): stored as a bit mask, nothing is rebuilt.
+  bool keeps_channels = false;
+  std::int64_t channel_window = 32;  ///< newest queries that choose the channels
   bool operator==(const LowRank&) const = default;
 
   /// Stored channels of a head of K or V; head_dim where the tensor is left as it is.

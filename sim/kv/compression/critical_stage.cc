@@ -39,18 +39,13 @@ LayerScores projected_value_norms(const LayerTensors& layer, std::int64_t num_po
   std::int64_t query_head = 0;
   for (const HeadTensors& head : layer) {
     const auto values = head.v.topRows(num_positions);
-    Eigen::VectorXf sum = Eigen::VectorXf::Zero(num_positions);
+    std::vector<double>& of_head = norms.emplace_back(static_cast<std::size_t>(num_positions), 0.0);
     for (std::int64_t member = 0; member < head.group_size; ++member, ++query_head) {
       const RowMatrix columns = output_projection.middleCols(query_head * head.head_dim(), head.head_dim());
-      constexpr std::int64_t kRowsAtOnce = 256;
-      for (std::int64_t first = 0; first < num_positions; first += kRowsAtOnce) {
-        const std::int64_t count = std::min(kRowsAtOnce, num_positions - first);
-        sum.segment(first, count) += row_products(values.middleRows(first, count), columns).cwiseAbs().rowwise().sum();
+      const std::vector<float> sums = absolute_product_sums(values, columns);
+      for (std::size_t position = 0; position < sums.size(); ++position) {
+        of_head[position] += static_cast<double>(sums[position]) / static_cast<double>(head.group_size);
       }
-    }
-    std::vector<double>& of_head = norms.emplace_back();
-    for (std::int64_t position = 0; position < num_positions; ++position) {
-      of_head.push_back(static_cast<double>(sum[position]) / static_cast<double>(head.group_size));
     }
   }
   return norms;

@@ -84,15 +84,87 @@ double exponentials_of(float* values, std::int64_t count) {
   return total;
 }
 
+constexpr std::int64_t kSumColumns = 64;
+
 KVTIDE_EVERY_VECTOR_WIDTH
-void add_scaled_of(const float* values, std::int64_t count, float factor, float* sums) {
-  for (std::int64_t index = 0; index < count; ++index) sums[index] += factor * values[index];
+void add_scaled_rows_of(const float* values, std::int64_t stride, std::int64_t num_rows, std::int64_t count,
+                        const float* factors, float* sums) {
+  std::int64_t first = 0;
+  for (; first + kSumColumns <= count; first += kSumColumns) {
+    float part[kSumColumns];
+    for (std::int64_t column = 0; column < kSumColumns; ++column) part[column] = sums[first + column];
+    for (std::int64_t row = 0; row < num_rows; ++row) {
+      const float* of_row = values + row * stride + first;
+      const float factor = factors[row];
+      for (std::int64_t column = 0; column < kSumColumns; ++column) part[column] += factor * of_row[column];
+    }
+    for (std::int64_t column = 0; column < kSumColumns; ++column) sums[first + column] = part[column];
+  }
+  for (; first < count; ++first) {
+    for (std::int64_t row = 0; row < num_rows; ++row) sums[first] += factors[row] * values[row * stride + first];
+  }
+}
+
+constexpr std::int64_t kDotLanes = 16;
+
+KVTIDE_EVERY_VECTOR_WIDTH
+void single_row_products_of(const float* row, const float* keys, std::int64_t stride, std::int64_t head_dim,
+                            std::int64_t num_keys, float scale, float* products) {
+  const std::int64_t whole = head_dim / kDotLanes * kDotLanes;
+  for (std::int64_t key = 0; key < num_keys; ++key) {
+    const float* of_key = keys + key * stride;
+    float lanes[kDotLanes] = {};
+    for (std::int64_t channel = 0; channel < whole; channel += kDotLanes) {
+      for (std::int64_t lane = 0; lane < kDotLanes; ++lane) lanes[lane] += row[channel + lane] * of_key[channel + lane];
+    }
+    float four[4];
+    for (std::int64_t lane = 0; lane < 4; ++lane) {
+      four[lane] = (lanes[lane] + lanes[lane + 8]) + (lanes[lane + 4] + lanes[lane + 12]);
+    }
+    float sum = (four[0] + four[2]) + (four[1] + four[3]);
+    for (std::int64_t channel = whole; channel < head_dim; ++channel) sum += row[channel] * of_key[channel];
+    products[key] = scale * sum;
+  }
+}
+
+/// Four rows and 64 columns of a product; the columns behind one another in memory, the left factor as it comes.
+KVTIDE_EVERY_VECTOR_WIDTH
+void product_tile(const float* left, std::int64_t row_step, std::int64_t column_step, std::int64_t num_terms,
+                  const float* right, std::int64_t num_columns, float* product) {
+  float sums[kRows][kColumns] = {};
+  for (std::int64_t term = 0; term < num_terms; ++term) {
+    const float* of_term = right + term * num_columns;
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      const float factor = left[row * row_step + term * column_step];
+      for (std::int64_t column = 0; column < kColumns; ++column) sums[row][column] += factor * of_term[column];
+    }
+  }
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    for (std::int64_t column = 0; column < kColumns; ++column) product[row * num_columns + column] = sums[row][column];
+  }
+}
+
+KVTIDE_EVERY_VECTOR_WIDTH
+float absolute_sum_of(const float* values, std::int64_t count) {
+  float lanes[kLanes] = {};
+  std::int64_t index = 0;
+  for (; index + kLanes <= count; index += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += std::fabs(values[index + lane]);
+  }
+  float sum = 0;
+  for (const float lane : lanes) sum += lane;
+  for (; index < count; ++index) sum += std::fabs(values[index]);
+  return sum;
 }
 
 }  // namespace
 
-TransposedKeys::TransposedKeys(const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys)
-    : stride_((num_keys + kColumns - 1) / kColumns * kColumns), head_dim_(keys.cols()) {
+TransposedKeys::TransposedKeys(const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys, TilePrecision precision)
+    : stride_((num_keys + kColumns - 1) / kColumns * kColumns), head_dim_(keys.cols()), precision_(precision) {
+  if (has_matrix_tiles()) {
+    tiles_ = TileOperand(TileOperand::Side::columns, keys.data(), num_keys, head_dim_, keys.outerStride());
+    return;
+  }
   channels_.assign(static_cast<std::size_t>(stride_ * head_dim_), 0.0F);
   constexpr std::int64_t kTile = 16;
   for (std::int64_t first = 0; first < num_keys; first += kTile) {
@@ -107,42 +179,82 @@ TransposedKeys::TransposedKeys(const Eigen::Ref<const RowMatrix>& keys, std::int
 void TransposedKeys::multiply(const float* rows, std::int64_t num_rows, float scale, std::int64_t num_positions,
                               float* products) const {
   const std::int64_t columns = std::min(stride_, (num_positions + kColumns - 1) / kColumns * kColumns);
-  for (std::int64_t row = 0; row < num_rows; row += kRows) {
-    const std::int64_t count = std::min(kRows, num_rows - row);
-    if (count == kRows) {
+  const std::int64_t at_once = has_matrix_tiles() ? kProductRows : kRows;
+  const auto multiply_whole = [&](const float* from, std::int64_t count, float* to) {
+    if (has_matrix_tiles()) {
+      const TileOperand operand(TileOperand::Side::rows, from, count, head_dim_, head_dim_, scale);
+      tile_product(operand, tiles_, columns, precision_, to, stride_);
+      return;
+    }
+    for (std::int64_t row = 0; row < count; row += kRows) {
       for (std::int64_t first = 0; first < columns; first += kColumns) {
-        multiply_tile(rows + row * head_dim_, head_dim_, channels_.data() + first, stride_, scale,
-                      products + row * stride_ + first);
+        multiply_tile(from + row * head_dim_, head_dim_, channels_.data() + first, stride_, scale,
+                      to + row * stride_ + first);
       }
-      continue;
     }
-    // The last rows, padded with the last one into scratch, then copied.
-    std::vector<float> padded(static_cast<std::size_t>(kRows * head_dim_), 0.0F);
-    std::copy_n(rows + row * head_dim_, count * head_dim_, padded.begin());
-    std::vector<float> scratch(static_cast<std::size_t>(kRows * stride_));
-    for (std::int64_t first = 0; first < columns; first += kColumns) {
-      multiply_tile(padded.data(), head_dim_, channels_.data() + first, stride_, scale, scratch.data() + first);
-    }
-    for (std::int64_t index = 0; index < count; ++index) {
-      std::copy_n(scratch.data() + index * stride_, columns, products + (row + index) * stride_);
-    }
+  };
+  const std::int64_t whole = num_rows / at_once * at_once;
+  if (whole > 0) multiply_whole(rows, whole, products);
+  if (whole == num_rows) return;
+  // The last rows, padded into scratch, then copied.
+  std::vector<float> padded(static_cast<std::size_t>(at_once * head_dim_), 0.0F);
+  std::copy_n(rows + whole * head_dim_, (num_rows - whole) * head_dim_, padded.begin());
+  std::vector<float> scratch(static_cast<std::size_t>(at_once * stride_));
+  multiply_whole(padded.data(), at_once, scratch.data());
+  for (std::int64_t row = whole; row < num_rows; ++row) {
+    std::copy_n(scratch.data() + (row - whole) * stride_, columns, products + row * stride_);
   }
 }
 
-RowMatrix row_products(const Eigen::Ref<const RowMatrix>& rows, const Eigen::Ref<const RowMatrix>& keys) {
-  const TransposedKeys transposed(keys, keys.rows());
-  RowMatrix result(rows.rows(), keys.rows());
-  constexpr std::int64_t kRowsAtOnce = 64;
-  std::vector<float> products(static_cast<std::size_t>(kRowsAtOnce * transposed.stride()));
-  const RowMatrix dense = rows;  // rows one after another, whatever they are a part of
-  for (std::int64_t first = 0; first < dense.rows(); first += kRowsAtOnce) {
-    const std::int64_t count = std::min(kRowsAtOnce, dense.rows() - first);
-    transposed.multiply(dense.row(first).data(), count, 1.0F, keys.rows(), products.data());
-    for (std::int64_t row = 0; row < count; ++row) {
-      std::copy_n(products.data() + row * transposed.stride(), keys.rows(), result.row(first + row).data());
-    }
+void single_row_products(const float* row, const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys, float scale,
+                         float* products) {
+  single_row_products_of(row, keys.data(), keys.outerStride(), keys.cols(), num_keys, scale, products);
+}
+
+namespace {
+
+/// Hands over `kProductRows` rows of rows * keys' at a time. @param visit  (first row, count, products, stride)
+template <typename Visit>
+void for_product_rows(const Eigen::Ref<const RowMatrix>& rows, const Eigen::Ref<const RowMatrix>& keys,
+                      TilePrecision precision, Visit visit) {
+  const TransposedKeys transposed(keys, keys.rows(), precision);
+  std::vector<float> products(static_cast<std::size_t>(kProductRows * transposed.stride()));
+  const bool is_dense = rows.outerStride() == rows.cols();
+  RowMatrix part;
+  for (std::int64_t first = 0; first < rows.rows(); first += kProductRows) {
+    const std::int64_t count = std::min(kProductRows, rows.rows() - first);
+    if (!is_dense) part = rows.middleRows(first, count);
+    transposed.multiply(is_dense ? rows.data() + first * rows.cols() : part.data(), count, 1.0F, keys.rows(),
+                        products.data());
+    visit(first, count, products.data(), transposed.stride());
   }
+}
+
+}  // namespace
+
+RowMatrix row_products(const Eigen::Ref<const RowMatrix>& rows, const Eigen::Ref<const RowMatrix>& keys,
+                       TilePrecision precision) {
+  RowMatrix result(rows.rows(), keys.rows());
+  for_product_rows(rows, keys, precision,
+                   [&](std::int64_t first, std::int64_t count, const float* products, std::int64_t stride) {
+                     for (std::int64_t row = 0; row < count; ++row) {
+                       std::copy_n(products + row * stride, keys.rows(), result.row(first + row).data());
+                     }
+                   });
   return result;
+}
+
+std::vector<float> absolute_product_sums(const Eigen::Ref<const RowMatrix>& rows,
+                                         const Eigen::Ref<const RowMatrix>& keys) {
+  std::vector<float> sums(static_cast<std::size_t>(rows.rows()));
+  for_product_rows(rows, keys, TilePrecision::half,
+                   [&](std::int64_t first, std::int64_t count, const float* products, std::int64_t stride) {
+                     for (std::int64_t row = 0; row < count; ++row) {
+                       sums[static_cast<std::size_t>(first + row)] =
+                           absolute_sum_of(products + row * stride, keys.rows());
+                     }
+                   });
+  return sums;
 }
 
 Eigen::MatrixXd gram(const Eigen::Ref<const RowMatrix>& rows) {
@@ -155,12 +267,36 @@ Eigen::MatrixXd gram(const Eigen::Ref<const RowMatrix>& rows) {
   return sum;
 }
 
+void matrix_product(const StridedMatrix& left, std::int64_t num_rows, std::int64_t num_terms, const float* right,
+                    std::int64_t num_columns, float* product) {
+  const std::int64_t whole_rows = num_rows / kRows * kRows;
+  const std::int64_t whole_columns = num_columns / kColumns * kColumns;
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    const std::int64_t first = row < whole_rows ? whole_columns : 0;
+    if (row < whole_rows && row % kRows == 0) {
+      for (std::int64_t column = 0; column < whole_columns; column += kColumns) {
+        product_tile(left.data + row * left.row_step, left.row_step, left.column_step, num_terms, right + column,
+                     num_columns, product + row * num_columns + column);
+      }
+    }
+    float* of_row = product + row * num_columns;
+    std::fill(of_row + first, of_row + num_columns, 0.0F);
+    for (std::int64_t term = 0; term < num_terms && first < num_columns; ++term) {
+      const float factor = left.data[row * left.row_step + term * left.column_step];
+      for (std::int64_t column = first; column < num_columns; ++column) {
+        of_row[column] += factor * right[term * num_columns + column];
+      }
+    }
+  }
+}
+
 double exponentials(float* values, std::int64_t count) {
   return count > 0 ? exponentials_of(values, count) : 0.0;
 }
 
-void add_scaled(const float* values, std::int64_t count, float factor, float* sums) {
-  add_scaled_of(values, count, factor, sums);
+void add_scaled_rows(const float* values, std::int64_t stride, std::int64_t num_rows, std::int64_t count,
+                     const float* factors, float* sums) {
+  add_scaled_rows_of(values, stride, num_rows, count, factors, sums);
 }
 
 }  // namespace kvtide::kv

@@ -2,19 +2,26 @@
 // The arithmetic under attention scorers: many dot products with the same keys, and exponentials of their rows.
 //
 // Keys are laid out channel by channel, so that neighbouring positions fill a vector register and each product adds its
-// channels in order: the result does not depend on the width of the registers the processor has.
+// channels in order; or in tiles, where the processor multiplies those (matrix_tiles.h). The ways differ by the rounding
+// of float32, about 1e-7 of the sum of |q_c k_c|.
 
 #include <cstdint>
 #include <vector>
 
+#include "kv/compression/matrix_tiles.h"
 #include "kv/head_tensors.h"
 
 namespace kvtide::kv {
 
+/// Rows of a product that are best asked for together.
+inline constexpr std::int64_t kProductRows = 32;
+
 class TransposedKeys {
  public:
   /// The first `num_keys` rows of `keys`.
-  TransposedKeys(const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys);
+  /// @param precision  half only where sums of many products are compared, never where a key decides by itself
+  TransposedKeys(const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys,
+                 TilePrecision precision = TilePrecision::full);
 
   /// Positions a row of products is padded to: a multiple of 64.
   [[nodiscard]] std::int64_t stride() const { return stride_; }
@@ -28,11 +35,22 @@ class TransposedKeys {
  private:
   std::int64_t stride_;
   std::int64_t head_dim_;
-  std::vector<float> channels_;  ///< [channel, stride]
+  TilePrecision precision_;
+  TileOperand tiles_;            ///< where the processor has tiles
+  std::vector<float> channels_;  ///< [channel, stride], where it has none
 };
 
+/// products[key] = scale * (row . keys[key]): one row, for which laying out the keys is not worth while.
+void single_row_products(const float* row, const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys, float scale,
+                         float* products);
+
 /// rows * keys', [row, key]: every row's dot product with every key.
-[[nodiscard]] RowMatrix row_products(const Eigen::Ref<const RowMatrix>& rows, const Eigen::Ref<const RowMatrix>& keys);
+[[nodiscard]] RowMatrix row_products(const Eigen::Ref<const RowMatrix>& rows, const Eigen::Ref<const RowMatrix>& keys,
+                                     TilePrecision precision = TilePrecision::full);
+
+/// [row] sum of |rows[row] . keys[key]| over keys, good to about 1e-6.
+[[nodiscard]] std::vector<float> absolute_product_sums(const Eigen::Ref<const RowMatrix>& rows,
+                                                       const Eigen::Ref<const RowMatrix>& keys);
 
 /// rows' * rows, [channel, channel]; a few rows at a time in float32, then in float64.
 [[nodiscard]] Eigen::MatrixXd gram(const Eigen::Ref<const RowMatrix>& rows);
@@ -40,7 +58,19 @@ class TransposedKeys {
 /// Replaces x by exp(x - max x), within 2 units in the last place. @return their sum
 double exponentials(float* values, std::int64_t count);
 
-/// sums[i] += factor * values[i]
-void add_scaled(const float* values, std::int64_t count, float factor, float* sums);
+/// A matrix element (m, k) at data[m * row_step + k * column_step]: a matrix as it lies or transposed.
+struct StridedMatrix {
+  const float* data = nullptr;
+  std::int64_t row_step = 0;
+  std::int64_t column_step = 0;
+};
+
+/// product[m * num_columns + n] = sum over k of left(m, k) * right[k * num_columns + n], in float32: up to a few hundred k.
+void matrix_product(const StridedMatrix& left, std::int64_t num_rows, std::int64_t num_terms, const float* right,
+                    std::int64_t num_columns, float* product);
+
+/// sums[i] += sum over rows of factors[row] * values[row * stride + i], for i below `count`
+void add_scaled_rows(const float* values, std::int64_t stride, std::int64_t num_rows, std::int64_t count,
+                     const float* factors, float* sums);
 
 }  // namespace kvtide::kv

@@ -36,6 +36,57 @@ TEST(RowProducts, AreMatrixProductsWithTheTransposed) {
   EXPECT_LT((gram(layer[0].v) - exact).cwiseAbs().maxCoeff(), 1e-3);
 }
 
+// 70 rows by 40 keys in the cheaper precision, 2^-16 of each product: with 8 channels of about 1 below 1e-4.
+TEST(RowProducts, HalfPrecisionIsGoodToFourDigits) {
+  const LayerTensors layer = testing::random_layer(1, 300, 8, 5);
+  const RowMatrix rows = layer[0].k_post.topRows(70);
+  const RowMatrix keys = layer[0].v.topRows(40);
+  EXPECT_LT((row_products(rows, keys, TilePrecision::half) - rows * keys.transpose()).cwiseAbs().maxCoeff(), 1e-4F);
+  const std::vector<float> sums = absolute_product_sums(rows, keys);
+  const Eigen::VectorXf exact = (rows * keys.transpose()).cwiseAbs().rowwise().sum();
+  for (std::int64_t row = 0; row < 70; ++row) {
+    EXPECT_NEAR(sums[static_cast<std::size_t>(row)], exact[row], 1e-3F) << row;
+  }
+}
+
+// 9 rows (two tiles and one), 130 columns (two tiles and two), 70 terms; the left factor as it lies and transposed.
+TEST(MatrixProduct, IsTheProductOfEitherLayout) {
+  const LayerTensors layer = testing::random_layer(1, 300, 130, 6);
+  const RowMatrix left = layer[0].v.topLeftCorner(9, 70);
+  const RowMatrix right = layer[0].k_post.topRows(70);
+  const RowMatrix exact = left * right;
+  RowMatrix product(9, 130);
+  matrix_product({left.data(), 70, 1}, 9, 70, right.data(), 130, product.data());
+  EXPECT_LT((product - exact).cwiseAbs().maxCoeff(), 1e-4F);
+  const RowMatrix transposed = left.transpose();
+  matrix_product({transposed.data(), 1, 9}, 9, 70, right.data(), 130, product.data());
+  EXPECT_LT((product - exact).cwiseAbs().maxCoeff(), 1e-4F);
+}
+
+TEST(SingleRowProducts, AreDotProducts) {
+  const LayerTensors layer = testing::random_layer(1, 40, 20, 7);
+  std::vector<float> products(40);
+  single_row_products(layer[0].v.row(3).data(), layer[0].k_post, 40, 0.5F, products.data());
+  for (std::int64_t key = 0; key < 40; ++key) {
+    EXPECT_NEAR(products[static_cast<std::size_t>(key)], 0.5F * layer[0].v.row(3).dot(layer[0].k_post.row(key)), 1e-5F);
+  }
+}
+
+// sums (1, 1) + 2 * (1, 2) + 3 * (3, 4) = (12, 17), beyond one vector: 65 columns of it.
+TEST(AddScaledRows, AddsEveryRowTimesItsFactor) {
+  std::vector<float> values(2 * 80);
+  for (std::size_t column = 0; column < 65; ++column) {
+    values[column] = column % 2 == 0 ? 1.0F : 2.0F;
+    values[80 + column] = column % 2 == 0 ? 3.0F : 4.0F;
+  }
+  std::vector<float> sums(65, 1.0F);
+  const std::vector<float> factors{2.0F, 3.0F};
+  add_scaled_rows(values.data(), 80, 2, 65, factors.data(), sums.data());
+  EXPECT_EQ(sums[0], 12.0F);
+  EXPECT_EQ(sums[63], 17.0F);
+  EXPECT_EQ(sums[64], 12.0F);
+}
+
 // From far below the smallest exponential of float32 (e^-87) up to the largest itself, 0.
 TEST(Exponentials, AreWithinFloatRoundingOfTheExactOnesAndSumUp) {
   std::vector<float> values;

@@ -1,7 +1,9 @@
 #include "kv/compression/evict.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
+#include <functional>
+#include <limits>
 
 #include "base/error.h"
 
@@ -76,29 +78,63 @@ void drop(WorkingHead& head, const std::vector<Candidate>& candidates, const std
 
 }  // namespace
 
+namespace {
+
+/// A score that is no number is worse than any.
+double comparable(double score) {
+  return std::isnan(score) ? -std::numeric_limits<double>::infinity() : score;
+}
+
+/// Where the best of some scores end: all above `score` belong to them, and the first `num_equal` of those equal to it.
+struct Cut {
+  double score = 0;
+  std::int64_t num_equal = 0;
+};
+
+/// @param count  1..scores.size()
+Cut cut_after(std::vector<double>& scores, std::int64_t count) {
+  const auto last = scores.begin() + static_cast<std::ptrdiff_t>(count - 1);
+  std::nth_element(scores.begin(), last, scores.end(), std::greater<>());
+  Cut cut{*last, count};
+  for (auto score = scores.begin(); score != last; ++score) cut.num_equal -= *score > cut.score ? 1 : 0;
+  return cut;
+}
+
+}  // namespace
+
 std::vector<std::size_t> best_positions(std::span<const double> scores, std::int64_t count) {
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto wanted = std::clamp<std::int64_t>(count, 0, static_cast<std::int64_t>(order.size()));
-  std::nth_element(order.begin(), order.begin() + wanted, order.end(), [&](std::size_t left, std::size_t right) {
-    return scores[left] > scores[right] || (scores[left] == scores[right] && left < right);
-  });
-  order.resize(static_cast<std::size_t>(wanted));
-  return order;
+  const auto wanted = std::clamp<std::int64_t>(count, 0, static_cast<std::int64_t>(scores.size()));
+  std::vector<std::size_t> best;
+  if (wanted == 0) return best;
+  std::vector<double> values(scores.size());
+  std::ranges::transform(scores, values.begin(), comparable);
+  Cut cut = cut_after(values, wanted);
+  best.reserve(static_cast<std::size_t>(wanted));
+  for (std::size_t index = 0; index < scores.size(); ++index) {
+    const double score = comparable(scores[index]);
+    if (score > cut.score || (score == cut.score && cut.num_equal-- > 0)) best.push_back(index);
+  }
+  return best;
 }
 
 std::vector<bool> choose_best(std::span<const double> scores, const std::vector<bool>& is_protected,
                               std::int64_t count) {
   KVTIDE_ASSERT(scores.size() == is_protected.size(), "one score per candidate");
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const std::int64_t num_kept = std::max<std::int64_t>(count, std::ranges::count(is_protected, true));
-  std::nth_element(order.begin(), order.begin() + num_kept, order.end(), [&](std::size_t left, std::size_t right) {
-    if (is_protected[left] != is_protected[right]) return static_cast<bool>(is_protected[left]);
-    return scores[left] > scores[right] || (scores[left] == scores[right] && left < right);
-  });
-  std::vector<bool> stays(scores.size(), false);
-  for (std::int64_t rank = 0; rank < num_kept; ++rank) stays[order[static_cast<std::size_t>(rank)]] = true;
+  std::vector<bool> stays = is_protected;
+  std::vector<double> free;
+  free.reserve(scores.size());
+  for (std::size_t index = 0; index < scores.size(); ++index) {
+    if (!is_protected[index]) free.push_back(comparable(scores[index]));
+  }
+  const auto num_free = static_cast<std::int64_t>(free.size());
+  const std::int64_t wanted = std::min(count - (static_cast<std::int64_t>(scores.size()) - num_free), num_free);
+  if (wanted <= 0) return stays;
+  Cut cut = cut_after(free, wanted);
+  for (std::size_t index = 0; index < scores.size(); ++index) {
+    if (is_protected[index]) continue;
+    const double score = comparable(scores[index]);
+    if (score > cut.score || (score == cut.score && cut.num_equal-- > 0)) stays[index] = true;
+  }
   return stays;
 }
 

@@ -18,7 +18,7 @@ namespace kvtide::kv {
 [[nodiscard]] std::vector<bool> choose_best(std::span<const double> scores, const std::vector<bool>& is_protected,
                                             std::int64_t count);
 
-/// Indices of the `count` best scores, in no order; on a tie the earlier. @param count  anything; 0..size is used
+/// Indices of the `count` best scores, ascending; on a tie the earlier, and what is no number last. @param count  anything; 0..size is used
 [[nodiscard]] std::vector<std::size_t> best_positions(std::span<const double> scores, std::int64_t count);
 
 /// The same for all heads of a layer, as the stage's head scope says: each head by itself, all by their sum, or one

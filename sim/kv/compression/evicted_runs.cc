@@ -120,12 +120,17 @@ PositionRuns gaps(const std::vector<Segment>& segments, std::int64_t num_positio
 }  // namespace
 
 bool only_evicts(const Compression& setting) {
-  return std::ranges::all_of(setting.stages, [](const Stage& stage) { return std::holds_alternative<Evict>(stage); });
+  return std::ranges::all_of(setting.stages, [](const Stage& stage) {
+    const auto* evict = std::get_if<Evict>(&stage);
+    return evict != nullptr && !changes_entries(evict->rest);
+  });
 }
 
 std::vector<PositionRuns> evicted_runs(const Compression& setting, std::int64_t num_positions,
                                        const LayerScores& scores) {
-  KVTIDE_ASSERT(only_evicts(setting), "runs tell nothing of a stage that changes what stays");
+  KVTIDE_ASSERT(
+      std::ranges::all_of(setting.stages, [](const Stage& stage) { return std::holds_alternative<Evict>(stage); }),
+      "runs tell nothing of a stage that encodes");
   for (const auto& of_head : scores) {
     KVTIDE_ASSERT(static_cast<std::int64_t>(of_head.size()) >= num_positions, "a score per position");
   }

@@ -9,12 +9,12 @@
 
 namespace kvtide::kv {
 
-/// True when every stage evicts: what stays is stored exactly as recorded. True for an empty stack.
+/// True when every stage evicts and changes no entry that stays: what stays is stored exactly as recorded. True for an empty stack.
 [[nodiscard]] bool only_evicts(const Compression& setting);
 
 /// The positions that compress_layer() would evict, the very same ones, ties and roundings included.
 /// One stage costs one pass over the scores; longer stacks go through compress_layer().
-/// @param setting  only_evicts(setting)
+/// @param setting  every stage evicts; what becomes of the rest changes nothing here
 /// @param scores   [kv_head][position >= num_positions]
 /// @return [kv_head]
 /// @throws InputError  contradictions(), with the first sentence

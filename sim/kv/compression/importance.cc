@@ -9,7 +9,7 @@
 namespace kvtide::kv {
 namespace {
 
-HeadTensors rows_of(const HeadTensors& head, const std::vector<std::int64_t>& positions) {
+HeadTensors rows_of(const HeadTensors& head, const std::vector<std::int64_t>& positions, const ScorerNeeds& needs) {
   HeadTensors chosen;
   chosen.group_size = head.group_size;
   chosen.attention_scale = head.attention_scale;
@@ -21,21 +21,22 @@ HeadTensors rows_of(const HeadTensors& head, const std::vector<std::int64_t>& po
     }
     return result;
   };
-  chosen.k_pre = gather(head.k_pre);
+  if (needs.keys_before_rope) chosen.k_pre = gather(head.k_pre);
   chosen.k_post = gather(head.k_post);
-  chosen.v = gather(head.v);
+  if (needs.values) chosen.v = gather(head.v);
   return chosen;
 }
 
 /// Scorers without queries are asked again about what is left; the others keep their score of the whole context.
 Rescore rescore_of(const ScorerEntry& entry, const LayerTensors& layer, const ScorerContext& context) {
-  if (entry.needs.queries != ScorerNeeds::Queries::none || entry.needs.positions_only || context.given != nullptr) {
+  if (entry.needs.queries != ScorerNeeds::Queries::none || entry.needs.positions_only || entry.needs.own_row_only ||
+      context.given != nullptr) {
     return {};
   }
   return [&entry, &layer, context](std::size_t head, const std::vector<std::int64_t>& positions) {
     ScorerContext inner = context;
     inner.num_positions = static_cast<std::int64_t>(positions.size());
-    return std::move(score_layer(entry, {rows_of(layer[head], positions)}, inner).front());
+    return std::move(score_layer(entry, {rows_of(layer[head], positions, entry.needs)}, inner).front());
   };
 }
 

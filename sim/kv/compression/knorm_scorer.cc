@@ -18,7 +18,7 @@ LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
 }  // namespace
 
 ScorerEntry knorm_scorer() {
-  return {"knorm", "minus the length of the key", "arXiv 2406.11430", {}, {}, &scores};
+  return {"knorm", "minus the length of the key", "arXiv 2406.11430", {}, {.own_row_only = true}, &scores};
 }
 
 }  // namespace kvtide::kv

@@ -46,7 +46,7 @@ ScorerEntry leverage_scorer() {
           "how far a centred key stands out from the others, through a random sketch",
           "arXiv 2507.08143",
           {{"sketch", 48, 1, 4096, true, "columns of the Gaussian sketch"}},
-          {.flops_per_key_element = 200},
+          {.keys_before_rope = true, .flops_per_key_element = 200},
           &scores};
 }
 

@@ -3,6 +3,8 @@
 #include <Eigen/Eigenvalues>
 #include <algorithm>
 
+#include "kv/compression/channel_mask.h"
+
 namespace kvtide::kv {
 namespace {
 
@@ -16,6 +18,17 @@ RowMatrix basis_of(const RowMatrix& rows, std::int64_t rank) {
   return basis;
 }
 
+/// The kept channels as rows of ones and zeros, [rank, head_dim].
+RowMatrix channel_basis(const HeadTensors& head, std::int64_t num_positions, std::int64_t window, std::int64_t rank) {
+  const std::vector<bool> is_kept = kept_channels(head, num_positions, window, rank);
+  RowMatrix basis = RowMatrix::Zero(rank, head.head_dim());
+  std::int64_t row = 0;
+  for (std::size_t channel = 0; channel < is_kept.size(); ++channel) {
+    if (is_kept[channel]) basis(row++, static_cast<std::int64_t>(channel)) = 1;
+  }
+  return basis;
+}
+
 /// K or V of one block in each of the heads that are factorised together.
 struct Target {
   std::vector<WorkingBlock*> of_head;
@@ -24,8 +37,9 @@ struct Target {
 
 class Factorisation {
  public:
-  Factorisation(const LowRank& stage, std::vector<WorkingHead*> heads, std::int64_t head_dim, bool is_key)
-      : stage_(stage), heads_(std::move(heads)), head_dim_(head_dim), is_key_(is_key) {}
+  Factorisation(const LowRank& stage, std::vector<WorkingHead*> heads, std::int64_t head_dim, bool is_key,
+                std::int64_t num_positions)
+      : stage_(stage), heads_(std::move(heads)), head_dim_(head_dim), is_key_(is_key), num_positions_(num_positions) {}
 
   void run() {
     columns_ = stage_.columns(is_key_, head_dim_);
@@ -62,7 +76,9 @@ class Factorisation {
     const bool has_numbers = heads_.front()->tensors != nullptr;
     const std::int64_t joint_rank = columns_ * std::ssize(heads_);
     RowMatrix basis;
-    if (has_numbers) {
+    if (has_numbers && stage_.keeps_channels) {
+      basis = channel_basis(*heads_.front()->tensors, num_positions_, stage_.channel_window, joint_rank);
+    } else if (has_numbers) {
       std::int64_t num_rows = 0;
       for (const Target& target : targets) num_rows += target.num_rows;
       RowMatrix all(num_rows, head_dim_ * std::ssize(heads_));
@@ -88,10 +104,12 @@ class Factorisation {
       StoredTensor stored;
       stored.form.kind = StoredForm::Kind::low_rank;
       stored.form.columns = static_cast<std::int32_t>(columns_);
-      stored.form.rank = static_cast<std::int32_t>(rank);
+      stored.form.rank = stage_.keeps_channels ? 0 : static_cast<std::int32_t>(rank);
       stored.rope = is_key_ ? stage_.k_rope : RopeState::post;
       stored.num_encoded = target.num_rows;
-      if (holds_basis && stage_.scope != BasisScope::model) {
+      if (holds_basis && stage_.keeps_channels) {
+        stored.metadata = static_cast<Bytes>(head_dim_ + 7) / 8;
+      } else if (holds_basis && stage_.scope != BasisScope::model) {
         stored.metadata = static_cast<Bytes>(rank) * static_cast<Bytes>(head_dim_) * 2;
       }
       if (basis.size() > 0) {
@@ -106,6 +124,7 @@ class Factorisation {
   std::vector<WorkingHead*> heads_;
   std::int64_t head_dim_;
   bool is_key_;
+  std::int64_t num_positions_;
   std::int64_t columns_ = 0;
 };
 
@@ -124,7 +143,8 @@ void apply(const LowRank& stage, WorkingLayer& layer) {
     for (std::int64_t head = first; head < std::min(first + stage.heads, num_heads); ++head) {
       group.push_back(&layer.heads[static_cast<std::size_t>(head)]);
     }
-    for (const bool is_key : {true, false}) Factorisation(stage, group, layer.head_dim, is_key).run();
+    for (const bool is_key : {true, false})
+      Factorisation(stage, group, layer.head_dim, is_key, layer.num_positions).run();
   }
 }
 

@@ -30,31 +30,36 @@ double quantile(std::vector<double> values, double share) {
 
 }  // namespace
 
-RowMatrix merged_values(const HeadTensors& head, std::int64_t num_positions, const std::vector<std::int64_t>& kept,
-                        const MergeRule& rule) {
-  std::vector<std::int64_t> evicted;
+NearestKept nearest_kept(const HeadTensors& head, std::int64_t num_positions, const std::vector<std::int64_t>& kept) {
+  NearestKept nearest;
   for (std::int64_t position = 0; position < num_positions; ++position) {
-    if (!std::ranges::binary_search(kept, position)) evicted.push_back(position);
+    if (!std::ranges::binary_search(kept, position)) nearest.evicted.push_back(position);
   }
-  RowMatrix values(static_cast<std::int64_t>(kept.size()), head.head_dim());
-  for (std::size_t row = 0; row < kept.size(); ++row) {
-    values.row(static_cast<std::int64_t>(row)) = head.v.row(kept[row]);
-  }
-  if (evicted.empty() || kept.empty()) return values;
+  nearest.target.resize(nearest.evicted.size());
+  nearest.likeness.resize(nearest.evicted.size());
   const RowMatrix targets = directions(head.k_post, kept);
-  const RowMatrix sources = directions(head.k_post, evicted);
-  std::vector<double> likeness(evicted.size());
-  std::vector<std::int64_t> target(evicted.size());
+  const RowMatrix sources = directions(head.k_post, nearest.evicted);
   constexpr std::int64_t kRowsAtOnce = 128;
   for (std::int64_t first = 0; first < sources.rows(); first += kRowsAtOnce) {
     const std::int64_t count = std::min(kRowsAtOnce, sources.rows() - first);
     const RowMatrix cosines = row_products(sources.middleRows(first, count), targets);
     for (std::int64_t row = 0; row < count; ++row) {
       Eigen::Index best = 0;
-      likeness[static_cast<std::size_t>(first + row)] = static_cast<double>(cosines.row(row).maxCoeff(&best));
-      target[static_cast<std::size_t>(first + row)] = best;
+      nearest.likeness[static_cast<std::size_t>(first + row)] = static_cast<double>(cosines.row(row).maxCoeff(&best));
+      nearest.target[static_cast<std::size_t>(first + row)] = best;
     }
   }
+  return nearest;
+}
+
+RowMatrix merged_values(const HeadTensors& head, std::int64_t num_positions, const std::vector<std::int64_t>& kept,
+                        const MergeRule& rule) {
+  RowMatrix values(static_cast<std::int64_t>(kept.size()), head.head_dim());
+  for (std::size_t row = 0; row < kept.size(); ++row) {
+    values.row(static_cast<std::int64_t>(row)) = head.v.row(kept[row]);
+  }
+  if (kept.empty() || std::ssize(kept) == num_positions) return values;
+  const auto [evicted, target, likeness] = nearest_kept(head, num_positions, kept);
   double lowest = rule.similarity_threshold;
   if (rule.merge_fraction < 1) lowest = std::max(lowest, quantile(likeness, 1 - rule.merge_fraction));
   RowMatrix sums = RowMatrix::Zero(values.rows(), values.cols());

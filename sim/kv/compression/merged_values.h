@@ -13,6 +13,17 @@ struct MergeRule {
   double merge_fraction = 1;        ///< share of the evicted, the most similar ones, that is folded in at all
 };
 
+/// The kept position whose key is most like an evicted one's.
+struct NearestKept {
+  std::vector<std::int64_t> evicted;  ///< positions, ascending
+  std::vector<std::int64_t> target;   ///< index into `kept`; on a tie the earlier
+  std::vector<double> likeness;       ///< cosine of the two keys
+};
+
+/// @param kept  positions that stay, ascending, at least one
+[[nodiscard]] NearestKept nearest_kept(const HeadTensors& head, std::int64_t num_positions,
+                                       const std::vector<std::int64_t>& kept);
+
 /// @param kept  positions that stay, ascending
 /// @return [kept position, head_dim]
 [[nodiscard]] RowMatrix merged_values(const HeadTensors& head, std::int64_t num_positions,

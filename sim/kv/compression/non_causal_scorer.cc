@@ -1,6 +1,7 @@
 #include "kv/compression/non_causal_scorer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "kv/compression/attention_columns.h"
 #include "kv/compression/dot_products.h"
@@ -9,8 +10,6 @@
 namespace kvtide::kv {
 namespace {
 
-constexpr std::int64_t kRowsAtOnce = 8;
-
 LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
   return non_causal_scores(layer, 0, context.num_positions, context.integer("chunk"), false);
 }
@@ -18,20 +17,21 @@ LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
 /// Adds what the chunk's keys receive from the chunk's queries of one query head. @param sums  [position of the chunk]
 void add_chunk(const HeadTensors& head, const TransposedKeys& keys, std::int64_t first_row, std::int64_t count,
                std::int64_t padding, std::vector<double>& sums) {
-  std::vector<float> products(static_cast<std::size_t>(kRowsAtOnce * keys.stride()));
-  std::vector<float> partial(static_cast<std::size_t>(keys.stride()), 0.0F);
-  for (std::int64_t row = 0; row < count; row += kRowsAtOnce) {
-    const std::int64_t num_rows = std::min(kRowsAtOnce, count - row);
+  std::vector<float> products(static_cast<std::size_t>(kProductRows * keys.stride()));
+  std::vector<float> partial(static_cast<std::size_t>(count));
+  std::array<float, kProductRows> factors{};
+  for (std::int64_t row = 0; row < count; row += kProductRows) {
+    const std::int64_t num_rows = std::min(kProductRows, count - row);
     keys.multiply(head.q_post.row(first_row + row).data(), num_rows, 1.0F, count + padding, products.data());
     for (std::int64_t index = 0; index < num_rows; ++index) {
-      float* of_query = products.data() + index * keys.stride();
       // Padded keys are zero: their products are 0 and lie right behind the chunk's own.
-      const double total = exponentials(of_query, count + padding);
-      add_scaled(of_query, count, static_cast<float>(1 / total), partial.data());
+      const double total = exponentials(products.data() + index * keys.stride(), count + padding);
+      factors[static_cast<std::size_t>(index)] = static_cast<float>(1 / total);
     }
+    std::ranges::fill(partial, 0.0F);
+    add_scaled_rows(products.data(), keys.stride(), num_rows, count, factors.data(), partial.data());
     for (std::int64_t position = 0; position < count; ++position) {
       sums[static_cast<std::size_t>(position)] += static_cast<double>(partial[static_cast<std::size_t>(position)]);
-      partial[static_cast<std::size_t>(position)] = 0;
     }
   }
   // A padded query is zero: it attends to all alike.
@@ -50,9 +50,13 @@ LayerScores non_causal_scores(const LayerTensors& layer, std::int64_t first, std
     for (std::int64_t begin = first; begin < end; begin += chunk) {
       const std::int64_t count = std::min(chunk, end - begin);
       const std::int64_t padding = is_padded ? chunk - count : 0;
-      RowMatrix padded = RowMatrix::Zero(count + padding, head.head_dim());
-      padded.topRows(count) = head.k_post.middleRows(begin, count);
-      const TransposedKeys keys(padded, count + padding);
+      RowMatrix padded;
+      if (padding > 0) {
+        padded = RowMatrix::Zero(count + padding, head.head_dim());
+        padded.topRows(count) = head.k_post.middleRows(begin, count);
+      }
+      const TransposedKeys keys = padding > 0 ? TransposedKeys(padded, count + padding)
+                                              : TransposedKeys(head.k_post.middleRows(begin, count), count);
       std::vector<double> sums(static_cast<std::size_t>(count), 0.0);
       for (std::int64_t query_head = 0; query_head < head.group_size; ++query_head) {
         add_chunk(head, keys, query_head * head.num_queries() + rows.begin + (begin - first), count, padding, sums);

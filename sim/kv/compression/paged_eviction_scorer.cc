@@ -24,7 +24,7 @@ ScorerEntry paged_eviction_scorer() {
           "length of the value over length of the key",
           "arXiv 2509.04377",
           {},
-          {.values = true, .flops_per_key_element = 4},
+          {.values = true, .own_row_only = true, .flops_per_key_element = 4},
           &scores};
 }
 

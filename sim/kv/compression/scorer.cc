@@ -27,6 +27,7 @@
 #include "kv/compression/paged_eviction_scorer.h"
 #include "kv/compression/position_scorer.h"
 #include "kv/compression/random_scorer.h"
+#include "kv/compression/retrieval_heads_scorer.h"
 #include "kv/compression/snapkv_scorer.h"
 #include "kv/compression/tova_scorer.h"
 
@@ -55,6 +56,7 @@ const std::vector<ScorerEntry>& scorers() {
       paged_eviction_scorer(),
       quest_scorer(),
       random_scorer(),
+      retrieval_heads_scorer(),
       snapkv_scorer(),
       streaming_scorer(),
       strided_scorer(),

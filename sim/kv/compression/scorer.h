@@ -33,9 +33,12 @@ struct ScorerNeeds {
   Queries queries = Queries::none;
   bool keys = true;
   bool values = false;
+  bool keys_before_rope = false;
+  bool own_row_only = false;  ///< a position's score depends on no other position
   bool output_projection = false;
   bool positions_only = false;       ///< a function of the number of positions: the served context is scored as it is
   bool keep_ratio = false;           ///< other scores for another keep ratio
+  std::int64_t digest_vectors = 0;   ///< fp16 vectors of head_dim that stand for a block and are read to choose it
   double flops_per_key_element = 2;  ///< arithmetic besides the dot products with queries
 };
 

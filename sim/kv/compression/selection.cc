@@ -62,8 +62,7 @@ std::vector<bool> by_iteration(const Compression& setting, const Evict& stage, c
   for (std::int64_t begin = budget; begin < size; begin += setting.block_size) {
     const std::vector<std::int64_t> block = range(begin, std::min(begin + setting.block_size, size));
     kept.insert(kept.end(), block.begin(), block.end());
-    std::vector<std::size_t> best = best_positions(scores_of(scores, rescore, head, kept), budget);
-    std::ranges::sort(best);
+    const std::vector<std::size_t> best = best_positions(scores_of(scores, rescore, head, kept), budget);
     std::vector<std::int64_t> survivors;
     for (const std::size_t index : best) survivors.push_back(kept[index]);
     kept = std::move(survivors);

@@ -1,0 +1,233 @@
+#include "kv/compression/matrix_tiles.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define KVTIDE_HAS_TILE_CODE 1
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+// The compiler's own headers start some of these from an undefined value on purpose.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#define KVTIDE_TILE_CODE __attribute__((target("avx512f,avx512bw,amx-tile,amx-bf16")))
+#endif
+
+namespace kvtide::kv {
+namespace {
+
+constexpr std::int64_t kTileRows = 16;
+constexpr std::int64_t kTileChannels = 32;
+constexpr std::int64_t kTileElements = kTileRows * kTileChannels;
+constexpr std::int64_t kParts = 3;
+
+}  // namespace
+
+const std::uint16_t* TileOperand::tile(std::int64_t row_tile, std::int64_t chunk, std::int64_t part) const {
+  return tiles_.data() + ((row_tile * num_chunks_ + chunk) * kParts + part) * kTileElements;
+}
+
+#ifdef KVTIDE_HAS_TILE_CODE
+
+namespace {
+
+bool ask_for_tiles() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  constexpr unsigned kBf16 = 1U << 22U;
+  constexpr unsigned kTile = 1U << 24U;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & (kBf16 | kTile)) != (kBf16 | kTile)) return false;
+  if (__builtin_cpu_supports("avx512f") == 0 || __builtin_cpu_supports("avx512bw") == 0) return false;
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // the state component
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+struct alignas(64) TileConfiguration {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t num_rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+/// Sixteen float32 as three sets of sixteen bfloat16, each in the upper half of a 32-bit lane.
+KVTIDE_TILE_CODE inline void split(__m512 values, __m512i parts[kParts]) {
+  const __m512i half = _mm512_set1_epi32(0x8000);
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
+  __m512 rest = values;
+  for (std::int64_t part = 0; part < kParts; ++part) {
+    parts[part] = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(rest), half), upper);
+    rest = _mm512_sub_ps(rest, _mm512_castsi512_ps(parts[part]));
+  }
+}
+
+/// Upper halves of two sets of lanes, side by side in the order of the elements.
+KVTIDE_TILE_CODE inline __m512i packed(__m512i first, __m512i second) {
+  alignas(64) static constexpr std::uint16_t kUpperHalves[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
+                                                                 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
+                                                                 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+  return _mm512_permutex2var_epi16(first, _mm512_load_si512(kUpperHalves), second);
+}
+
+/// Sixteen rows of sixteen 32-bit lanes, transposed: pairs, then fours, then eights, then halves.
+KVTIDE_TILE_CODE inline void transpose(__m512i row[16]) {
+  __m512i two[16];
+  for (int r = 0; r < 16; r += 2) {
+    two[r] = _mm512_unpacklo_epi32(row[r], row[r + 1]);
+    two[r + 1] = _mm512_unpackhi_epi32(row[r], row[r + 1]);
+  }
+  __m512i four[16];
+  for (int r = 0; r < 16; r += 4) {
+    four[r] = _mm512_unpacklo_epi64(two[r], two[r + 2]);
+    four[r + 1] = _mm512_unpackhi_epi64(two[r], two[r + 2]);
+    four[r + 2] = _mm512_unpacklo_epi64(two[r + 1], two[r + 3]);
+    four[r + 3] = _mm512_unpackhi_epi64(two[r + 1], two[r + 3]);
+  }
+  // four[4 g + c] holds columns c, c + 4, c + 8, c + 12 of rows 4 g .. 4 g + 3, one column a 128-bit lane.
+  for (int c = 0; c < 4; ++c) {
+    const __m512i low_even = _mm512_shuffle_i32x4(four[c], four[4 + c], 0x88);
+    const __m512i low_odd = _mm512_shuffle_i32x4(four[c], four[4 + c], 0xdd);
+    const __m512i high_even = _mm512_shuffle_i32x4(four[8 + c], four[12 + c], 0x88);
+    const __m512i high_odd = _mm512_shuffle_i32x4(four[8 + c], four[12 + c], 0xdd);
+    row[c] = _mm512_shuffle_i32x4(low_even, high_even, 0x88);
+    row[c + 4] = _mm512_shuffle_i32x4(low_odd, high_odd, 0x88);
+    row[c + 8] = _mm512_shuffle_i32x4(low_even, high_even, 0xdd);
+    row[c + 12] = _mm512_shuffle_i32x4(low_odd, high_odd, 0xdd);
+  }
+}
+
+/// One tile of 16 rows and 32 channels, its three parts one after another. A column operand's tile is transposed by
+/// pairs of channels, as the processor reads it.
+KVTIDE_TILE_CODE void fill_tile(TileOperand::Side side, const float* values, std::int64_t stride, std::int64_t num_rows,
+                                std::int64_t num_channels, float factor, std::uint16_t* tile) {
+  const auto mask_of = [](std::int64_t count) {
+    return static_cast<__mmask16>((1U << static_cast<unsigned>(std::clamp<std::int64_t>(count, 0, 16))) - 1U);
+  };
+  const __mmask16 first_mask = mask_of(num_channels);
+  const __mmask16 second_mask = mask_of(num_channels - 16);
+  const __m512 factors = _mm512_set1_ps(factor);
+  __m512i rows[kParts][kTileRows];
+  for (std::int64_t row = 0; row < kTileRows; ++row) {
+    if (row >= num_rows) {
+      for (auto& part : rows) part[row] = _mm512_setzero_si512();
+      continue;
+    }
+    const float* of_row = values + row * stride;
+    __m512i first[kParts];
+    __m512i second[kParts];
+    split(_mm512_mul_ps(_mm512_maskz_loadu_ps(first_mask, of_row), factors), first);
+    split(_mm512_mul_ps(_mm512_maskz_loadu_ps(second_mask, of_row + 16), factors), second);
+    for (std::int64_t part = 0; part < kParts; ++part) rows[part][row] = packed(first[part], second[part]);
+  }
+  for (std::int64_t part = 0; part < kParts; ++part) {
+    if (side == TileOperand::Side::columns) transpose(rows[part]);
+    for (std::int64_t row = 0; row < kTileRows; ++row) {
+      _mm512_storeu_si512(tile + part * kTileElements + row * kTileChannels, rows[part][row]);
+    }
+  }
+}
+
+}  // namespace
+
+bool has_matrix_tiles() {
+  static const bool has = ask_for_tiles();
+  return has;
+}
+
+TileOperand::TileOperand(Side side, const float* values, std::int64_t num_rows, std::int64_t num_channels,
+                         std::int64_t stride, float factor)
+    : num_pairs_((num_rows + 2 * kTileRows - 1) / (2 * kTileRows)),
+      num_chunks_((num_channels + kTileChannels - 1) / kTileChannels) {
+  tiles_.resize(static_cast<std::size_t>(2 * num_pairs_ * num_chunks_ * kParts * kTileElements));
+  for (std::int64_t row_tile = 0; row_tile < 2 * num_pairs_; ++row_tile) {
+    const std::int64_t first = row_tile * kTileRows;
+    for (std::int64_t chunk = 0; chunk < num_chunks_; ++chunk) {
+      const std::int64_t channel = chunk * kTileChannels;
+      fill_tile(side, values + first * stride + channel, stride, std::min(kTileRows, num_rows - first),
+                num_channels - channel, factor,
+                tiles_.data() + (row_tile * num_chunks_ + chunk) * kParts * kTileElements);
+    }
+  }
+}
+
+KVTIDE_TILE_CODE void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_columns,
+                                   TilePrecision precision, float* product, std::int64_t stride) {
+  KVTIDE_ASSERT(rows.num_chunks_ == columns.num_chunks_, "both factors have the same channels");
+  static const TileConfiguration configuration;
+  _tile_loadconfig(&configuration);
+  constexpr int kRowBytes = 64;
+  const std::int64_t num_pairs = std::min(columns.num_pairs_, (num_columns + 2 * kTileRows - 1) / (2 * kTileRows));
+  for (std::int64_t row_pair = 0; row_pair < rows.num_pairs_; ++row_pair) {
+    for (std::int64_t column_pair = 0; column_pair < num_pairs; ++column_pair) {
+      // Sums in tiles 0..3, rows in 4 and 5, columns in 6 and 7: four sums, since one product waits for the former.
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+      for (std::int64_t chunk = 0; chunk < rows.num_chunks_; ++chunk) {
+        const auto load_rows = [&](std::int64_t part) KVTIDE_TILE_CODE {
+          _tile_loadd(4, rows.tile(2 * row_pair, chunk, part), kRowBytes);
+          _tile_loadd(5, rows.tile(2 * row_pair + 1, chunk, part), kRowBytes);
+        };
+        const auto load_columns = [&](std::int64_t part) KVTIDE_TILE_CODE {
+          _tile_loadd(6, columns.tile(2 * column_pair, chunk, part), kRowBytes);
+          _tile_loadd(7, columns.tile(2 * column_pair + 1, chunk, part), kRowBytes);
+        };
+        const auto add_products = []() KVTIDE_TILE_CODE {
+          _tile_dpbf16ps(0, 4, 6);
+          _tile_dpbf16ps(1, 4, 7);
+          _tile_dpbf16ps(2, 5, 6);
+          _tile_dpbf16ps(3, 5, 7);
+        };
+        load_rows(0);
+        load_columns(1);
+        add_products();
+        if (precision == TilePrecision::full) {
+          load_columns(2);
+          add_products();
+        }
+        load_columns(0);
+        add_products();
+        load_rows(1);
+        add_products();
+        if (precision == TilePrecision::half) continue;
+        load_columns(1);
+        add_products();
+        load_rows(2);
+        load_columns(0);
+        add_products();
+      }
+      float* out = product + 2 * row_pair * kTileRows * stride + 2 * column_pair * kTileRows;
+      const auto stride_bytes = static_cast<int>(stride) * static_cast<int>(sizeof(float));
+      _tile_stored(0, out, stride_bytes);
+      _tile_stored(1, out + kTileRows, stride_bytes);
+      _tile_stored(2, out + kTileRows * stride, stride_bytes);
+      _tile_stored(3, out + kTileRows * stride + kTileRows, stride_bytes);
+    }
+  }
+  _tile_release();
+}
+
+#else
+
+bool has_matrix_tiles() {
+  return false;
+}
+
+TileOperand::TileOperand(Side, const float*, std::int64_t, std::int64_t, std::int64_t, float) {
+  KVTIDE_ASSERT(false, "built without matrix tiles");
+}
+
+void tile_product(const TileOperand&, const TileOperand&, std::int64_t, TilePrecision, float*, std::int64_t) {
+  KVTIDE_ASSERT(false, "built without matrix tiles");
+}
+
+#endif
+
+}  // namespace kvtide::kv

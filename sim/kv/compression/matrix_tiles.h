@@ -1,0 +1,51 @@
+#pragma once
+// Products of float32 matrices on a processor's matrix tiles (Intel AMX, bfloat16 inputs, float32 sums), where it has them.
+//
+// A float32 has 24 significant bits, a bfloat16 has 8: x = x0 + x1 + x2 holds exactly, each part the rounding of what the
+// former left. Of the nine products of two such sums the six of order 2^0, 2^-8 and 2^-16 are added; the three left out
+// are below 2^-23 of |x y|, what rounding in float32 costs anyway.
+//
+// Example: x = 1 + 2^-9: x0 = 1 (8 bits end at 2^-7), x1 = 2^-9, x2 = 0; x * x = x0 x0 + 2 x0 x1 + x1 x1 = 1 + 2^-8 + 2^-18.
+
+#include <cstdint>
+#include <vector>
+
+namespace kvtide::kv {
+
+/// Whether this processor has the tiles and the system lets this process use them; asked once.
+[[nodiscard]] bool has_matrix_tiles();
+
+/// How many of a product's parts are added.
+enum class TilePrecision : std::uint8_t {
+  full,  ///< six products: float32
+  half   ///< three products: about 2^-16 of |x y|, in half the time; for sums of many that are only compared
+};
+
+/// Rows of a matrix in tiles of 16 rows and 32 channels, split; either factor of a product.
+class TileOperand {
+ public:
+  enum class Side : std::uint8_t { rows, columns };
+
+  /// @param values   [num_rows, num_channels] with `stride` elements from row to row
+  /// @param factor   multiplies every element first
+  TileOperand(Side side, const float* values, std::int64_t num_rows, std::int64_t num_channels, std::int64_t stride,
+              float factor = 1);
+  TileOperand() = default;
+
+  [[nodiscard]] std::int64_t num_pairs() const { return num_pairs_; }  ///< of tiles of 16 rows: ceil(rows / 32)
+
+ private:
+  friend void tile_product(const TileOperand&, const TileOperand&, std::int64_t, TilePrecision, float*, std::int64_t);
+  [[nodiscard]] const std::uint16_t* tile(std::int64_t row_tile, std::int64_t chunk, std::int64_t part) const;
+
+  std::int64_t num_pairs_ = 0;
+  std::int64_t num_chunks_ = 0;
+  std::vector<std::uint16_t> tiles_;  ///< [tile of 16 rows, chunk of 32 channels, part, 512]
+};
+
+/// product[row * stride + column] = rows[row] . columns[column], for all rows (rounded up to 32) and the first
+/// `num_columns` (rounded up to 32). Only where has_matrix_tiles().
+void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_columns,
+                  TilePrecision precision, float* product, std::int64_t stride);
+
+}  // namespace kvtide::kv
