@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Cut a few layers of a recorded research trace into kvtide's own trace layout.
 
-    cut_trace.py SOURCE.h5 OUT.h5 [--layers 9 18] [--queries 256]
+    cut_trace.py SOURCE.h5 OUT.h5 [--layers 9 18] [--queries 256] [--companion MORE.h5]
 
 The decode tokens are appended to the prompt, so that positions run through. Checks of an implementation come along: rotated
 queries and the model's attention output for the last 32 prompt queries, and rotated keys of the last 256 prompt positions
-where the source has them.
+where the source has them. With a companion file, the output projection of each layer, too.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def tensor(group, name, values, long_name):
     put(group, name, values.astype(np.float16), long_name, chunks=(1, min(rows, 512), min(channels, 16)))
 
 
-def cut_layer(source, out, layer, num_queries):
+def cut_layer(source, out, layer, num_queries, companion=None):
     name = f"layer_{layer:02d}"
     recorded, decode = source[name], source["decode"][name]
     group = out.create_group(name)
@@ -49,11 +49,14 @@ def cut_layer(source, out, layer, num_queries):
            "attention output of the model before o_proj, last 32 prompt positions [q_head, query, channel]")
     tensor(group, "attn_out_decode", decode["attn_out"][()],
            "attention output of the model before o_proj, the answer tokens [q_head, query, channel]")
+    if companion is not None:
+        put(group, "w_o", companion[name]["w_o"][()].astype(np.float16), "output projection [model channel, q_head * channel]",
+            chunks=(64, 576))
     if "k_post" in recorded:
         tensor(group, "k_post_last256", recorded["k_post"][:, -256:], "keys after RoPE, last 256 prompt positions")
 
 
-def cut(source, out, layers, num_queries):
+def cut(source, out, layers, num_queries, companion=None):
     n_prompt, n_context = int(source.attrs["n_tokens"]), int(source.attrs["n_context"])
     n_decode = int(source.attrs["n_decode"])
     out.attrs["format"] = "kvtide-trace-1"
@@ -85,7 +88,7 @@ def cut(source, out, layers, num_queries):
     put(probes, "answer_logp_full", source["probes/answer_logp_full"][()], "log-probability of each digit, full cache")
 
     for layer in layers:
-        cut_layer(source, out, layer, num_queries)
+        cut_layer(source, out, layer, num_queries, companion)
 
 
 def main():
@@ -93,10 +96,15 @@ def main():
     parser.add_argument("source")
     parser.add_argument("out")
     parser.add_argument("--layers", type=int, nargs="+", default=[9, 18])
-    parser.add_argument("--queries", type=int, default=256, help="last prompt queries to keep, 1..256")
+    parser.add_argument("--queries", type=int, default=256, help="last prompt queries to keep (all: the prompt's length)")
+    parser.add_argument("--companion", help="file with the layers' output projections w_o")
     arguments = parser.parse_args()
     with h5py.File(arguments.source, "r") as source, h5py.File(arguments.out, "w") as out:
-        cut(source, out, arguments.layers, arguments.queries)
+        if arguments.companion is None:
+            cut(source, out, arguments.layers, arguments.queries)
+        else:
+            with h5py.File(arguments.companion, "r") as companion:
+                cut(source, out, arguments.layers, arguments.queries, companion)
 
 
 if __name__ == "__main__":

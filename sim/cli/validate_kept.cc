@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/quoted_text.h"
@@ -30,6 +31,47 @@ std::string row_json(const experiment::KeptRow& row) {
       row.known, row.num_differing, row.num_tied, json_number(row.value_error), quoted_text(row.note));
 }
 
+/// A method over all its rows.
+struct MethodSummary {
+  experiment::KeptRow worst;
+  std::int64_t num_rows = 0;
+  std::int64_t compared = 0;
+  std::int64_t differing = 0;
+  std::int64_t tied = 0;
+};
+
+std::vector<MethodSummary> summaries(const std::vector<experiment::KeptRow>& rows) {
+  std::vector<MethodSummary> result;
+  for (std::size_t first = 0; first < rows.size();) {
+    std::size_t end = first;
+    MethodSummary& summary = result.emplace_back();
+    summary.worst = rows[first];
+    experiment::KeptRow& worst = summary.worst;
+    for (; end < rows.size() && rows[end].method == rows[first].method; ++end) {
+      const experiment::KeptRow& row = rows[end];
+      worst.agreement = std::fmin(worst.agreement, row.agreement);
+      worst.score_error = std::fmax(worst.score_error, row.score_error);
+      worst.value_error = std::fmax(worst.value_error, row.value_error);
+      summary.compared += std::isfinite(row.agreement) ? 1 : 0;
+      summary.differing += row.num_differing;
+      summary.tied += row.num_tied;
+    }
+    summary.num_rows = static_cast<std::int64_t>(end - first);
+    first = end;
+  }
+  return result;
+}
+
+void write_csv(const std::string& path, const std::vector<experiment::KeptRow>& rows) {
+  std::ofstream file(path);
+  file << "method,compared,differing,tied,worst_agreement,worst_score_error\n";
+  for (const MethodSummary& method : summaries(rows)) {
+    file << fmt::format("{},{},{},{},{},{}\n", method.worst.method, method.compared, method.differing, method.tied,
+                        cell(method.worst.agreement, "{:.5f}"), cell(method.worst.score_error, "{:.1e}"));
+  }
+  if (!file.flush()) throw EnvironmentError(fmt::format("{}: cannot be written", path));
+}
+
 /// One line a method: the worst of its rows.
 void print_table(const std::vector<experiment::KeptRow>& rows) {
   Table table({{"method", Align::left},
@@ -39,27 +81,14 @@ void print_table(const std::vector<experiment::KeptRow>& rows) {
                {"tied", Align::right},
                {"worst score error", Align::right},
                {"note", Align::left}});
-  for (std::size_t first = 0; first < rows.size();) {
-    std::size_t end = first;
-    experiment::KeptRow worst = rows[first];
-    std::int64_t compared = 0;
-    std::int64_t differing = 0;
-    std::int64_t tied = 0;
-    for (; end < rows.size() && rows[end].method == rows[first].method; ++end) {
-      const experiment::KeptRow& row = rows[end];
-      worst.agreement = std::fmin(worst.agreement, row.agreement);
-      worst.score_error = std::fmax(worst.score_error, row.score_error);
-      worst.value_error = std::fmax(worst.value_error, row.value_error);
-      compared += std::isfinite(row.agreement) ? 1 : 0;
-      differing += row.num_differing;
-      tied += row.num_tied;
-    }
+  for (const MethodSummary& method : summaries(rows)) {
+    const experiment::KeptRow& worst = method.worst;
     std::string note = worst.known ? worst.note : "not known here";
     if (std::isfinite(worst.value_error))
       note += fmt::format("merged values within {:.1e} of the largest", worst.value_error);
-    table.add_row({worst.method, fmt::format("{}/{}", compared, end - first), cell(worst.agreement, "{:.5f}"),
-                   fmt::format("{}", differing), fmt::format("{}", tied), cell(worst.score_error, "{:.1e}"), note});
-    first = end;
+    table.add_row({worst.method, fmt::format("{}/{}", method.compared, method.num_rows),
+                   cell(worst.agreement, "{:.5f}"), fmt::format("{}", method.differing), fmt::format("{}", method.tied),
+                   cell(worst.score_error, "{:.1e}"), note});
   }
   fmt::print("{}", table.text());
 }
@@ -73,6 +102,7 @@ int validate_kept(const Arguments& arguments) {
   }
   const attention::Trace trace = attention::Trace::open(files[1], files.size() == 4 ? files[2] : "");
   const std::vector<experiment::KeptRow> rows = experiment::compare_kept(trace, files.back());
+  if (const auto path = arguments.text("output")) write_csv(*path, rows);
   if (!arguments.has("json")) {
     print_table(rows);
     return kDone;

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <map>
 
+#include "base/data_directory.h"
 #include "experiment/setting_reader.h"
 #include "kv/cache_timeline.h"
 #include "kv/compression/codec.h"
@@ -30,19 +34,80 @@ Setting setting_of(const Preset& preset, const std::string& model, std::int64_t 
   return setting;
 }
 
-/// Scores without ties, for as many positions as are served.
-kv::RecordedScores made_up_scores(std::int64_t num_positions) {
+/// Scores without ties, for as many positions as are served; of two layers the first is lazy, of two heads whose scores
+/// tell heads apart the first reads far.
+kv::RecordedScores made_up_scores(const Setting& setting, std::int64_t num_positions) {
   kv::RecordedScores scores;
-  scores.num_model_layers = 1;
-  scores.layers = {0};
+  scores.num_model_layers = 2;
+  scores.layers = {0, 1};
   scores.num_positions = num_positions;
-  scores.num_kv_heads = 1;
-  std::vector<double> row;
-  for (std::int64_t position = 0; position < num_positions; ++position) {
-    row.push_back(std::fmod(static_cast<double>(position) * 0.6180339887498949, 1.0));
+  scores.budget = setting.layer_budget;
+  scores.is_lazy = {true, false};
+  const bool tells_heads_apart = std::ranges::any_of(setting.compression.stages, [](const kv::Stage& stage) {
+    const auto* evict = std::get_if<kv::Evict>(&stage);
+    return evict != nullptr && evict->scorer == "retrieval_heads";
+  });
+  scores.num_kv_heads = tells_heads_apart ? 2 : 1;
+  kv::LayerScores layer;
+  if (tells_heads_apart) {
+    layer = {std::vector<double>(static_cast<std::size_t>(num_positions), 1.0),
+             std::vector<double>(static_cast<std::size_t>(num_positions), 0.0)};
+  } else {
+    std::vector<double>& row = layer.emplace_back();
+    for (std::int64_t position = 0; position < num_positions; ++position) {
+      row.push_back(std::fmod(static_cast<double>(position) * 0.6180339887498949, 1.0));
+    }
   }
-  scores.scores = {{std::move(row)}};
+  scores.scores = {layer, layer};
   return scores;
+}
+
+/// The peer's name of the same composition in the kept-position files (kvpress classes and parameters).
+std::string peer_name(const std::string& preset) {
+  static const std::map<std::string, std::string> names{
+      {"adakv", "AdaKV_SnapKV"},
+      {"chunkkv", "ChunkKV20_SnapKV"},
+      {"chunkpress", "Chunk256_Knorm"},
+      {"compactor", "Compactor"},
+      {"capkv", "Cap"},
+      {"criticaladakv", "CriticalAdaKV_SnapKV"},
+      {"criticalkv", "CriticalKV_SnapKV"},
+      {"cur", "CUR"},
+      {"expected-attention", "ExpectedAttention"},
+      {"keydiff", "KeyDiff"},
+      {"knorm", "Knorm"},
+      {"lagkv", "LagKV"},
+      {"merging-knorm", "Merging_Knorm"},
+      {"observed-attention", "ObservedAttention"},
+      {"pyramidkv", "PyramidKV"},
+      {"simlayerkv", "SimLayerKV"},
+      {"snapkv", "SnapKV"},
+      {"streamingllm", "StreamingLLM"},
+      {"think", "ThinK"},
+      {"tova", "TOVA"},
+  };
+  const auto found = names.find(preset);
+  return found == names.end() ? std::string() : found->second;
+}
+
+/// What `kvtide validate kept -o` wrote, [method] "equal" or the worst share of equal choices.
+std::map<std::string, std::string> recorded_agreement() {
+  std::map<std::string, std::string> agreement;
+  std::ifstream file(data_directory() + "/experiments/peer-agreement.csv");
+  std::string line;
+  std::getline(file, line);  // method,compared,differing,tied,worst_agreement,worst_score_error
+  while (std::getline(file, line)) {
+    std::vector<std::string> cells;
+    std::size_t begin = 0;
+    for (std::size_t end = line.find(','); begin <= line.size(); end = line.find(',', begin)) {
+      cells.push_back(line.substr(begin, end == std::string::npos ? end : end - begin));
+      if (end == std::string::npos) break;
+      begin = end + 1;
+    }
+    if (cells.size() < 5 || cells[1] == "0") continue;
+    agreement[cells[0]] = cells[2] == "0" ? "equal" : cells[4];
+  }
+  return agreement;
 }
 
 }  // namespace
@@ -50,7 +115,7 @@ kv::RecordedScores made_up_scores(std::int64_t num_positions) {
 CatalogueEntry catalogue_entry(const Preset& preset, const std::string& model_name, std::int64_t context_tokens) {
   const Setting setting = setting_of(preset, model_name, context_tokens);
   const Model model = load_model(model_name);
-  const kv::RecordedScores scores = made_up_scores(context_tokens);
+  const kv::RecordedScores scores = made_up_scores(setting, context_tokens);
   const auto tokens = static_cast<double>(context_tokens);
   CatalogueEntry entry;
   entry.preset = &preset;
@@ -84,17 +149,25 @@ std::string catalogue_markdown() {
       "\"rebuild\" are what each decode step pays for each token in the context (elements converted, an int4 element "
       "being "
       "1; multiply-adds of low-rank forms), both over all layers. "
-      "`kvtide show presets NAME` prints the composition; any key of it can be replaced beside the name.\n\n"
-      "| preset | family | what it is | bytes a token | saved | compress, flop | convert | rebuild, MAC | paper | left "
-      "out |\n"
-      "|---|---|---|---:|---:|---:|---:|---:|---|---|\n",
+      "`kvtide show presets NAME` prints the composition; any key of it can be replaced beside the name. \"kvpress\" "
+      "says how the choices compare with those of kvpress 0.5.5 on the recorded 2,048-token trace, four layers at "
+      "three "
+      "ratios (experiments/peer-agreement.csv, written by `kvtide validate kept ... -o`): equal, or the smallest share "
+      "of equal choices; of methods that draw, the choice from given scores.\n\n"
+      "| preset | family | what it is | bytes a token | saved | compress, flop | convert | rebuild, MAC | kvpress | "
+      "paper | "
+      "left out |\n"
+      "|---|---|---|---:|---:|---:|---:|---:|---|---|---|\n",
       kReferenceModel, kReferenceTokens, kPageSize);
+  const std::map<std::string, std::string> agreement = recorded_agreement();
   for (const Preset& preset : presets()) {
     const CatalogueEntry entry = catalogue_entry(preset, kReferenceModel, kReferenceTokens);
-    text += fmt::format("| {} | {} | {} | {:.0f} | {:.1f} % | {:.3g} | {:.3g} | {:.3g} | {} | {} |\n", preset.name,
+    const auto peer = agreement.find(peer_name(preset.name));
+    text += fmt::format("| {} | {} | {} | {:.0f} | {:.1f} % | {:.3g} | {:.3g} | {:.3g} | {} | {} | {} |\n", preset.name,
                         preset.family, preset.summary, entry.bytes_per_token,
                         100 * (1 - entry.bytes_per_token / entry.full_bytes_per_token), entry.compress_flop_per_token,
-                        entry.converted_per_token, entry.rebuild_macs_per_token, preset.paper, preset.differs);
+                        entry.converted_per_token, entry.rebuild_macs_per_token,
+                        peer == agreement.end() ? "" : peer->second, preset.paper, preset.differs);
   }
   text +=
       "\n## Codecs\n\nFormats of the quantize stage (`format`, or `k_format` and `v_format`); bits of an element at "

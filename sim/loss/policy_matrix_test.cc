@@ -150,7 +150,8 @@ TEST(PolicyMatrix, LossIsAdditive) {
   for (const Row& row : matrix()) {
     const PositionLoss loss = measure_loss(reference, {cache_of(row, kCompressed)}, HeadReduction::mean);
     const double sum = std::accumulate(loss.output_loss_signed.begin(), loss.output_loss_signed.end(), 0.0);
-    EXPECT_NEAR(sum, loss.output_error_rms * loss.output_error_rms, 1e-9) << row.name;
+    const double squared = loss.output_error_rms * loss.output_error_rms;
+    EXPECT_NEAR(sum, squared, 1e-5 * squared) << row.name;  // sums of evicted positions are products in float32
     EXPECT_GT(loss.lost_attention, 0) << row.name;
   }
 }

@@ -36,7 +36,13 @@ Preset blocks(std::string name, std::vector<std::string> aliases, std::string fa
                       block_size, sinks, window, stage)};
 }
 
-const std::string kStillStored = "the pages that are not read stay stored in the original; here they are freed";
+const std::string kOneChoice = "one choice for the steps that follow, not one a step";
+const std::string kFixedThreshold = "a fixed similarity, not a running mean of it; ";
+
+Preset merged(Preset preset) {
+  preset.family = "merge";
+  return preset;
+}
 
 }  // namespace
 
@@ -59,6 +65,8 @@ std::vector<Preset> evicting_presets() {
              "scorer: expected_attention"),
       tokens("lagkv", {}, "LagKV: unlike what follows a lag later", "arXiv 2504.04704", "scorer: lagkv"),
       tokens("cur", {"curdkv"}, "CUR: leverage of keys and values", "arXiv 2509.15038", "scorer: cur"),
+      tokens("capkv", {"cap"}, "CapKV: leverage of values, weighted by likeness to queries to come", "arXiv 2604.25975",
+             "scorer: cap"),
       tokens("compactor", {}, "Compactor: leverage and non-causal attention", "arXiv 2507.08143", "scorer: compactor"),
       tokens("chunkpress", {}, "kvpress ChunkPress: the same share of every 1,024 positions", "",
              "scorer: snapkv, selection: quota"),
@@ -66,12 +74,50 @@ std::vector<Preset> evicting_presets() {
              "scorer: snapkv, heads: shared, block_score: mean", "indices are not reused over layers"),
       blocks("pagedeviction", {"paged-eviction"}, "evict", "PagedEviction: whole pages by value over key length",
              "arXiv 2509.04377", 16, "scorer: paged_eviction"),
-      blocks("quest", {}, "select", "Quest: pages of 16 by an upper bound of their attention", "arXiv 2406.10774", 16,
-             "scorer: quest", kStillStored),
+      blocks("quest", {}, "select", "Quest: pages of 16 are read by an upper bound of their attention, none is freed",
+             "arXiv 2406.10774", 16, "scorer: quest, rest: unread", kOneChoice),
       blocks("arkvale", {}, "select", "ArkVale: pages of 32 by a bound of their attention, the others in host memory",
-             "", 32, "scorer: arkvale", "no recall of pages"),
-      blocks("infllm", {}, "select", "InfLLM: blocks of 128 by representative tokens, 128 sinks", "arXiv 2402.04617",
-             128, "scorer: infllm", "no recall of blocks", 128, 512),
+             "NeurIPS 2024", 32, "scorer: arkvale, rest: host", kOneChoice + "; recall over PCIe is not timed"),
+      blocks("infllm", {}, "select", "InfLLM: blocks of 128 by representative tokens, the others in host memory",
+             "arXiv 2402.04617", 128, "scorer: infllm, rest: host", kOneChoice + "; recall over PCIe is not timed", 128,
+             512),
+      tokens("pyramidkv", {"pyramid-kv"}, "PyramidKV: SnapKV scores, budgets that fall from layer to layer",
+             "arXiv 2406.02069", "scorer: snapkv, budget: pyramid"),
+      tokens("simlayerkv", {"sim-layer-kv"}, "SimLayerKV: lazy layers keep sinks and newest positions, others all",
+             "arXiv 2410.13846", "scorer: streaming, budget: lazy"),
+      tokens("criticalkv", {"critical-snapkv"},
+             "CriticalKV: half by SnapKV score, half by score times the length of W_o v", "arXiv 2502.03805",
+             "scorer: snapkv, critical: true"),
+      tokens("criticaladakv", {"critical-adakv"}, "CriticalKV with one budget for all heads of a layer",
+             "arXiv 2502.03805", "scorer: snapkv, critical: true, heads: adaptive"),
+      {"duoattention",
+       {"duo-attention"},
+       "heads",
+       "DuoAttention: retrieval heads keep everything, the others 64 sinks and the newest 256",
+       "arXiv 2410.10819",
+       "retrieval heads are those that look far back in the trace, not those of a learned pattern",
+       "block_size: 1\nprotect: {sinks: 64, window: 256}\nstages:\n"
+       "  - evict: {scorer: retrieval_heads, granularity: token, threshold: 0.5}\n"},
+      {"razorattention",
+       {"razor-attention"},
+       "heads",
+       "RazorAttention: as DuoAttention, and one entry for all that a head dropped",
+       "arXiv 2407.15891",
+       "retrieval heads are those that look far back in the trace, not echo and induction heads",
+       "block_size: 1\nprotect: {sinks: 4, window: 256}\nstages:\n"
+       "  - evict: {scorer: retrieval_heads, sinks: 4, granularity: token, threshold: 0.5, rest: compensated}\n"},
+      merged(tokens("d2o", {}, "D2O: heavy hitters, the others averaged into the most similar kept position",
+                    "arXiv 2406.13035", "scorer: attention_sum, rest: weighted, similarity: 0.5",
+                    kFixedThreshold + "layer budgets are equal", 0, 64)),
+      merged(tokens("keepkv", {}, "KeepKV: merged entries weigh as many positions as they hold", "arXiv 2504.09936",
+                    "scorer: attention_sum, rest: votes, similarity: 0.5",
+                    kFixedThreshold + "keys are plain means, not chosen to leave the current output unchanged", 0, 64)),
+      merged(tokens("cam", {}, "CaM: values of dropped positions spread over the kept ones that follow",
+                    "openreview.net/forum?id=LCTmppB165", "scorer: attention_sum, rest: following, spread: 32",
+                    "the mean of the random draws", 0, 64)),
+      merged(tokens("merging-knorm", {"merging"},
+                    "kvpress MergingPress: values folded into the kept position of the most similar key", "",
+                    "scorer: knorm, rest: values")),
   };
 }
 

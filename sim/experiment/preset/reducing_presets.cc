@@ -80,6 +80,14 @@ std::vector<Preset> reducing_presets() {
        "values stay on the GPU, not in host memory; every chunk is read, not a chosen few",
        "block_size: 1\nprotect: {sinks: 0, window: 32}\nstages:\n"
        "  - low_rank: {k_share: 0.15625, v_share: 1, scope: sequence, heads: 8, k_rope: pre}\n"},
+      {"think",
+       {},
+       "low rank",
+       "ThinK: 60 % of the key channels, those that the last 32 queries and the keys use most",
+       "arXiv 2407.21018",
+       "channels are chosen once",
+       "block_size: 1\nprotect: {sinks: 0, window: 32}\nstages:\n"
+       "  - low_rank: {k_share: 0.6, v_share: 1, scope: sequence, channels: true}\n"},
   };
 }
 

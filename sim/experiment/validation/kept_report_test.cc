@@ -45,6 +45,19 @@ TEST(PeerMethod, NestedClassesBecomeOneComposition) {
   EXPECT_TRUE(peer_method("x", R"({"class": "RandomPress", "seed": 0})").is_stochastic);
 }
 
+// A threshold over the inner scores, the newest `sliding_window_size` positions safe; re-rotation chooses as what it wraps.
+TEST(PeerMethod, ThresholdsAndReRotationAreTheirInnerChoice) {
+  const PeerMethod threshold = peer_method(
+      "x", R"({"class": "DMSPress", "press": {"class": "KnormPress"}, "threshold": -3.5, "sliding_window_size": 100})");
+  EXPECT_EQ(threshold.kind, PeerKind::evict);
+  EXPECT_EQ(stage_of(threshold).threshold, -3.5);
+  EXPECT_EQ(threshold.setting.window, 100);
+  EXPECT_EQ(peer_method("x", R"({"class": "DMSPress", "press": {"class": "KnormPress"}})").kind, PeerKind::unknown);
+  const PeerMethod turned = peer_method("x", R"({"class": "KeyRerotationPress", "press": {"class": "TOVAPress"}})");
+  EXPECT_EQ(turned.kind, PeerKind::evict);
+  EXPECT_EQ(stage_of(turned).scorer, "tova");
+}
+
 TEST(PeerMethod, WhatWeCannotIdentifyIsUnknownAndNoError) {
   for (const char* parameters : {"", "not json {", R"({"class": "KVzipPress"})", R"({"press": {}})", "[1]",
                                  R"({"class": "AdaKVPress", "press": {"class": "QFilterPress"}})",

@@ -140,6 +140,13 @@ bool read_wrapper(const Value& value, PeerMethod& method, kv::Evict& stage) {
   } else if (name == "EntropyGatedChunkKVPress") {
     in_blocks("chunk_length", 10, kv::Selection::entropy_gated);
     stage.low_entropy_kept = integer_of(value.at("low_entropy_chunk_length"), 4);
+  } else if (name == "KeyRerotationPress") {
+    // Chooses as the press inside does; what it turns are the keys that stay.
+  } else if (name == "DMSPress") {
+    const Value threshold = value.at("threshold");
+    if (!threshold.exists() || threshold.is_null()) return false;
+    stage.threshold = number_of(threshold, 0);
+    setting.window = integer_of(value.at("sliding_window_size"), 128);
   } else if (name == "MergingPress") {
     method.kind = PeerKind::merged_values;
     method.merge = {number_of(value.at("similarity_threshold"), 0), number_of(value.at("merge_fraction"), 1)};

@@ -98,5 +98,39 @@ TEST(LowRank, HeadsTogetherNeedOnePositionSet) {
   EXPECT_FALSE(contradictions(low_rank({.rank = 2, .heads = 2}), 8).empty());  // scope block
 }
 
+// ThinK: channel 1 has mean q^2 of 4 and mean k^2 of 1, channel 0 has 1 and 1: half of two channels is channel 1. Stored:
+// 8 positions of one key channel and two value channels, 2 B each, and a mask of one byte. Nothing is rebuilt.
+TEST(LowRank, ChannelsAreChosenByQueriesAndKeys) {
+  HeadTensors head;
+  head.k_post = head.k_pre = head.v = RowMatrix::Ones(8, 2);
+  head.q_post.resize(8, 2);
+  head.q_post.col(0).setConstant(1);
+  head.q_post.col(1).setConstant(2);
+  for (std::int64_t position = 0; position < 8; ++position) head.q_positions.push_back(position);
+  const LayerTensors layer{head};
+  const LowRank stage{.k_share = 500000,
+                      .v_share = 1000000,
+                      .scope = BasisScope::sequence,
+                      .keeps_channels = true,
+                      .channel_window = 4};
+  const LayerCache cache = compress_layer(low_rank(stage, 1), 8, 1, 2, {}, &layer);
+  EXPECT_EQ(cache.heads[0].entries->k.col(0), Eigen::VectorXf::Zero(8));
+  EXPECT_EQ(cache.heads[0].entries->k.col(1), Eigen::VectorXf::Ones(8));
+  EXPECT_EQ(cache.heads[0].entries->v, head.v);
+  const std::vector<HeadPools> pools = layer_pools(cache, 1, CacheLayout::per_head);
+  EXPECT_EQ(layer_bytes(pools).total, 8u * 2 + 1 + 8 * 4);
+  EXPECT_EQ(pools[0].k.front().form.rank, 0);
+}
+
+TEST(LowRank, ChannelsBelongToKeysOfOneHead) {
+  const auto problems = [](LowRank stage) {
+    stage.keeps_channels = true;
+    return contradictions(low_rank(stage), 16).size();
+  };
+  EXPECT_EQ(problems({.k_share = 500000, .v_share = 1000000, .scope = BasisScope::sequence}), 0u);
+  EXPECT_GT(problems({.k_share = 500000, .v_share = 500000, .scope = BasisScope::sequence}), 0u);
+  EXPECT_GT(problems({.k_share = 500000, .v_share = 1000000, .scope = BasisScope::block}), 0u);
+}
+
 }  // namespace
 }  // namespace kvtide::kv

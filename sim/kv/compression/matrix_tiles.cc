@@ -27,7 +27,7 @@ constexpr std::int64_t kParts = 3;
 }  // namespace
 
 const std::uint16_t* TileOperand::tile(std::int64_t row_tile, std::int64_t chunk, std::int64_t part) const {
-  return tiles_.data() + ((row_tile * num_chunks_ + chunk) * kParts + part) * kTileElements;
+  return tiles_.get() + ((row_tile * num_chunks_ + chunk) * kParts + part) * kTileElements;
 }
 
 #ifdef KVTIDE_HAS_TILE_CODE
@@ -144,14 +144,16 @@ TileOperand::TileOperand(Side side, const float* values, std::int64_t num_rows, 
                          std::int64_t stride, float factor)
     : num_pairs_((num_rows + 2 * kTileRows - 1) / (2 * kTileRows)),
       num_chunks_((num_channels + kTileChannels - 1) / kTileChannels) {
-  tiles_.resize(static_cast<std::size_t>(2 * num_pairs_ * num_chunks_ * kParts * kTileElements));
+  // Written whole below, so nothing is cleared first.
+  tiles_ = std::make_unique_for_overwrite<std::uint16_t[]>(
+      static_cast<std::size_t>(2 * num_pairs_ * num_chunks_ * kParts * kTileElements));
   for (std::int64_t row_tile = 0; row_tile < 2 * num_pairs_; ++row_tile) {
     const std::int64_t first = row_tile * kTileRows;
     for (std::int64_t chunk = 0; chunk < num_chunks_; ++chunk) {
       const std::int64_t channel = chunk * kTileChannels;
       fill_tile(side, values + first * stride + channel, stride, std::min(kTileRows, num_rows - first),
                 num_channels - channel, factor,
-                tiles_.data() + (row_tile * num_chunks_ + chunk) * kParts * kTileElements);
+                tiles_.get() + (row_tile * num_chunks_ + chunk) * kParts * kTileElements);
     }
   }
 }

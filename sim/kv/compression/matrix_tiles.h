@@ -8,7 +8,7 @@
 // Example: x = 1 + 2^-9: x0 = 1 (8 bits end at 2^-7), x1 = 2^-9, x2 = 0; x * x = x0 x0 + 2 x0 x1 + x1 x1 = 1 + 2^-8 + 2^-18.
 
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 namespace kvtide::kv {
 
@@ -40,7 +40,7 @@ class TileOperand {
 
   std::int64_t num_pairs_ = 0;
   std::int64_t num_chunks_ = 0;
-  std::vector<std::uint16_t> tiles_;  ///< [tile of 16 rows, chunk of 32 channels, part, 512]
+  std::unique_ptr<std::uint16_t[]> tiles_;  ///< [tile of 16 rows, chunk of 32 channels, part, 512]
 };
 
 /// product[row * stride + column] = rows[row] . columns[column], for all rows (rounded up to 32) and the first

@@ -237,5 +237,22 @@ TEST(Scorers, EmptyContextGivesEmptyScores) {
   }
 }
 
+// Four positions, sinks 1, newest 1, the query at position 3. Head 0 has key ln 8 at position 1: (8 + 1) / 11 of its attention
+// lies between; head 1 has it at position 0: 2 / 11. Half of two heads is one, and it is head 0.
+TEST(RetrievalHeads, AreThoseThatLookBeyondSinksAndNewest) {
+  const float far = std::log(8.0F);
+  LayerTensors layer =
+      head_of({{0, 0}, {far, 0}, {0, 0}, {0, 0}}, {{0, 0}, {0, 0}, {0, 0}, {0, 0}}, {{1, 0}, {1, 0}, {1, 0}, {1, 0}});
+  layer.push_back(
+      head_of({{far, 0}, {0, 0}, {0, 0}, {0, 0}}, {{0, 0}, {0, 0}, {0, 0}, {0, 0}}, {{1, 0}, {1, 0}, {1, 0}, {1, 0}})
+          .front());
+  const ScorerParameters parameters{{"newest", 1}, {"share", 0.5}, {"sinks", 1}, {"window", 1}};
+  const ScorerEntry& entry = find_scorer("retrieval_heads");
+  const LayerScores half = score_layer(entry, layer, {.num_positions = 4, .parameters = parameters});
+  EXPECT_EQ(half, (LayerScores{{1, 1, 1, 1}, {0, 0, 0, 0}}));
+  const LayerScores all = score_layer(entry, layer, {.num_positions = 4, .parameters = {{"share", 1}}});
+  EXPECT_EQ(all, (LayerScores{{1, 1, 1, 1}, {1, 1, 1, 1}}));
+}
+
 }  // namespace
 }  // namespace kvtide::kv
