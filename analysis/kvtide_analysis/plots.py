@@ -50,9 +50,21 @@ def plot_catalogue(axes: Axes, results: Results) -> None:
     time = summary["decode_step_us"].to_numpy(float) / 1000 if "decode_step_us" in summary else np.full(len(view.run), np.nan)
     points = axes.scatter(100 * view.saving, view.worst, c=time, cmap="viridis", s=26, zorder=2)
     axes.plot(100 * view.saving[view.front], view.worst[view.front], color=palette.GREY, linewidth=1, linestyle=":", zorder=1)
-    for index, name in enumerate(view.policy):
-        axes.annotate(name, (100 * view.saving[index], view.worst[index]), xytext=(3, 2), textcoords="offset points", fontsize=5.5,
-                      rotation=20, color="black" if index in view.front else palette.GREY)
+    # One label where many points would write over one another; the front's names first.
+    labelled: list[tuple[float, float, list[str]]] = []
+    for index in sorted(range(len(view.policy)), key=lambda index: index not in view.front):
+        x, y = 100 * view.saving[index], float(view.worst[index])
+        near = next((names for at_x, at_y, names in labelled
+                     if abs(at_x - x) < 1.5 and abs(at_y - y) < 0.015 * float(view.worst.max())), None)
+        if near is None:
+            labelled.append((x, y, [view.policy[index]]))
+        else:
+            near.append(view.policy[index])
+    front = {view.policy[index] for index in view.front}
+    for x, y, names in labelled:
+        text = names[0] if len(names) == 1 else ", ".join(names) if len(names) == 2 else f"{names[0]} and {len(names) - 1} more"
+        axes.annotate(text, (x, y), xytext=(3, 2), textcoords="offset points", fontsize=5.5, rotation=20,
+                      color="black" if names[0] in front else palette.GREY)
     if np.isfinite(time).any():
         axes.figure.colorbar(points, ax=axes, label="decode step (ms)")
     axes.set_xlabel("KV-cache memory saved (%)")
