@@ -12,7 +12,7 @@ from string import Template
 
 import numpy as np
 
-from . import figures, settings
+from . import figures, settings, spread
 from .certainty import certainty
 from .columns import METRIC_TITLES, TABLE, loss_style, write
 from .results import Results
@@ -33,6 +33,8 @@ def render(results: Results, worst_max: float) -> str:
     asked = len(results)
     note = ("Choose a setting here, in the table or by a click on its point above." if len(details) == asked else
             f"Figures are kept for {len(details)} of {asked} runs (lowest and highest loss first); the table has all.")
+    if "loss_mean" in results.summary:
+        note += " " + spread.sentence()
     return Template(_asset("report.html")).substitute(
         title=escape(f"{results.attrs.get('title', 'kvtide results')}: savings against information loss"),
         subtitle=escape(_subtitle(results)), css=_asset("report.css"),

@@ -1,7 +1,9 @@
 """The spread between texts counts texts, not rows."""
 
 import io
+import pathlib
 
+import pandas as pd
 import pytest
 from kvtide_analysis import spread
 from kvtide_analysis.results import ResultsError
@@ -33,6 +35,19 @@ def test_quantiles_are_over_texts():
 def test_losses_stop_at_chance_and_gains_at_nothing():
     got = rows((1, "log/factual", (-0.1, 11)))
     assert list(got["loss"]) == [0, 9.2]
+
+
+def test_stored_interval_is_that_of_the_stored_rows():
+    """The numbers that reports quote follow from the committed measurement."""
+    stored = pathlib.Path(__file__).resolve().parents[2] / "experiments/real-texts/rows.csv"
+    rows = pd.read_csv(stored)
+    rows["loss"] = (rows["logp_full"] - rows["logp_comp"]).clip(0, spread.CHANCE)
+    assert rows["em_full"].all()
+    for figure, of_text in (("mean", rows.groupby("probe_start")["loss"].mean()), ("worst", rows.groupby("probe_start")["loss"].max())):
+        found = spread.stored_interval(figure)
+        assert found.texts == len(of_text) == 20
+        assert [found.low, found.median, found.high] == pytest.approx(list(of_text.quantile([0.1, 0.5, 0.9])), abs=1e-3)
+    assert "20 texts of five kinds" in spread.sentence() and "1.2 to 3.5 nats" in spread.sentence()
 
 
 def test_other_files_are_refused():
