@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "serving/cache_growth.h"
+
 namespace kvtide::serving {
 
 struct EngineSettings {
@@ -14,6 +16,7 @@ struct EngineSettings {
   bool prefix_caching = true;
   bool reserve_full_input = true;  ///< admit only when the whole known sequence fits the free blocks
   double watermark = 0;            ///< share of the blocks that an admission must leave free, 0..1
+  CacheGrowth growth{};  ///< of every sequence; one engine has one policy, so its prefix cache needs no other key
 
   /// @throws InputError
   void validate() const;

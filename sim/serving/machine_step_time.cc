@@ -59,7 +59,7 @@ std::int64_t rounded(std::int64_t tokens, std::uint64_t parts) {
 }  // namespace
 
 MachineStepTime::MachineStepTime(gpu::Gpu& gpu, Options options)
-    : model_(gpu, options.iteration), options_(std::move(options)) {}
+    : gpu_(gpu), model_(gpu, options.iteration), options_(std::move(options)) {}
 
 /// GEMMs work in tiles of 64 or 128 rows, so beyond 256 tokens a multiple of 16 or 32 above costs the same.
 double MachineStepTime::dense(std::int64_t num_tokens) {
@@ -88,7 +88,8 @@ double MachineStepTime::knot(std::int64_t num_decodes, std::size_t index) {
   double& known = slot(decode_[static_cast<std::size_t>(num_decodes)], index);
   if (!std::isnan(known)) return known;
   const std::vector<std::int64_t> lengths(static_cast<std::size_t>(num_decodes), knot_length(index));
-  known = to_seconds(model_.attention({.decode_lengths = lengths, .chunks = {}}));
+  known = to_seconds(model_.attention({.decode_lengths = lengths, .chunks = {}})) +
+          convert(static_cast<double>(num_decodes * knot_length(index)));
   return known;
 }
 
@@ -120,19 +121,52 @@ double MachineStepTime::mixed(const StepShape& shape) {
   const auto known = mixed_.find(key);
   if (known != mixed_.end()) return known->second;
   batch.decode_lengths.assign(static_cast<std::size_t>(count), length);
-  const double seconds = to_seconds(model_.attention(batch));
+  const double seconds = to_seconds(model_.attention(batch)) + convert(static_cast<double>(count * length));
   if (mixed_.size() >= kMixedKept) mixed_.clear();
   return mixed_.emplace(key, seconds).first->second;
 }
 
+double MachineStepTime::compress(std::int64_t num_tokens) {
+  const Options::Compression& work = options_.compression;
+  if (num_tokens == 0 || work.read_bytes <= 0) return 0;
+  const auto known = compress_.find(num_tokens);
+  if (known != compress_.end()) return known->second;
+  const auto tokens = static_cast<double>(num_tokens);
+  const gpu::KernelTime time = gpu_.stream({.num_blocks = num_tokens,
+                                            .read_bytes = static_cast<Bytes>(tokens * work.read_bytes),
+                                            .write_bytes = static_cast<Bytes>(tokens * work.write_bytes),
+                                            .chunk_bytes = 4096,
+                                            .flops = tokens * work.flops,
+                                            .input = work.is_every_token ? gpu::L2State::warm : gpu::L2State::cold});
+  const double seconds = to_seconds(time.duration) * static_cast<double>(options_.iteration.shape.num_layers);
+  if (compress_.size() >= kMixedKept) compress_.clear();
+  return compress_.emplace(num_tokens, seconds).first->second;
+}
+
+double MachineStepTime::convert(double num_tokens) {
+  const Options::Conversion& work = options_.conversion;
+  if (work.read_bytes <= 0 || num_tokens <= 0) return 0;
+  const gpu::KernelTime time = gpu_.stream({.num_blocks = std::max<std::int64_t>(1, std::llround(num_tokens / 16)),
+                                            .read_bytes = static_cast<Bytes>(num_tokens * work.read_bytes),
+                                            .write_bytes = static_cast<Bytes>(num_tokens * work.write_bytes),
+                                            .chunk_bytes = 4096,
+                                            .flops = num_tokens * work.flops});
+  return to_seconds(time.duration) * static_cast<double>(options_.iteration.shape.num_layers);
+}
+
 double MachineStepTime::fixed_decode_part(std::int64_t num_decodes) {
   return dense(padded_batch(num_decodes, options_.largest_capture)) + head(num_decodes) +
-         to_seconds(options_.between_steps);
+         (options_.compression.is_every_token ? compress(num_decodes) : 0) + to_seconds(options_.between_steps);
 }
 
 Picoseconds MachineStepTime::duration(const StepShape& shape) {
-  if (shape.prefills.empty()) return decode_run(shape.num_decodes, shape.decode_kv_tokens, 1);
+  const bool is_every_token = options_.compression.is_every_token;
+  if (shape.prefills.empty()) {
+    return decode_run(shape.num_decodes, shape.decode_kv_tokens, 1) +
+           from_seconds(is_every_token ? 0 : compress(shape.compressed_tokens));
+  }
   return from_seconds(dense(shape.num_tokens()) + head(shape.num_rows) + mixed(shape) +
+                      compress(is_every_token ? shape.num_tokens() : shape.compressed_tokens) +
                       to_seconds(options_.between_steps));
 }
 

@@ -4,6 +4,7 @@
 // On one stream a step is the sum of its kernels, and each kernel depends on little of the step's shape. So the parts are priced
 // apart and kept:
 //   dense    norms, projections, MLP or experts, all-reduces, hand-overs   by tokens of the step
+//   compress what a policy compresses in the step, all layers              by tokens
 //   head     LM head                                                       by rows
 //   decode   attention of the decoding sequences, all layers               by sequences and mean length
 //   mixed    attention of prompt chunks and decodes beside them            by the chunks, sequences and mean length
@@ -31,7 +32,19 @@ class MachineStepTime : public StepTime {
   struct Options {
     gpu::IterationModel::Options iteration;
     std::int64_t largest_capture = 512;  ///< tokens of the largest CUDA graph, >= 1
-    Picoseconds between_steps{0};        ///< the device idles while the host prepares the next step; 0: hidden
+    /// What a policy's compression costs for each token it compresses, of one layer on one rank; reads 0: it has none.
+    struct Compression {
+      double read_bytes = 0, write_bytes = 0;
+      double flops = 0;  ///< on CUDA cores
+      bool is_every_token =
+          false;  ///< each new token in its own step (a cast); else in bursts: StepShape::compressed_tokens
+    } compression{};
+    /// Before attention, the whole cache of the decoding sequences is converted back to 16 bits by a kernel of its own: bytes read
+    /// and written for each cached token, of one layer on one rank, and its arithmetic. Reads 0: attention converts, if anybody.
+    struct Conversion {
+      double read_bytes = 0, write_bytes = 0, flops = 0;
+    } conversion{};
+    Picoseconds between_steps{0};  ///< the device idles while the host prepares the next step; 0: hidden
   };
   /// @param gpu  outlives this object  @throws InputError
   MachineStepTime(gpu::Gpu& gpu, Options options);
@@ -48,13 +61,17 @@ class MachineStepTime : public StepTime {
   [[nodiscard]] double decode(std::int64_t num_decodes, double mean_length);
   [[nodiscard]] double knot(std::int64_t num_decodes, std::size_t index);
   [[nodiscard]] double mixed(const StepShape& shape);
+  [[nodiscard]] double compress(std::int64_t num_tokens);
+  [[nodiscard]] double convert(double num_tokens);
   [[nodiscard]] double fixed_decode_part(std::int64_t num_decodes);
 
+  gpu::Gpu& gpu_;
   gpu::IterationModel model_;
   Options options_;
-  std::vector<double> dense_, head_;                 // [tokens], [rows], NaN where not priced yet
-  std::vector<std::vector<double>> decode_;          // [decodes][knot], likewise
-  std::unordered_map<std::uint64_t, double> mixed_;  // by hash of the rounded shape; looked up, never walked
+  std::unordered_map<std::int64_t, double> compress_;  // likewise
+  std::vector<double> dense_, head_;                   // [tokens], [rows], NaN where not priced yet
+  std::vector<std::vector<double>> decode_;            // [decodes][knot], likewise
+  std::unordered_map<std::uint64_t, double> mixed_;    // by hash of the rounded shape; looked up, never walked
 };
 
 }  // namespace kvtide::serving

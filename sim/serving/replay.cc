@@ -15,6 +15,7 @@
 #include "serving/machine_step_time.h"
 #include "serving/memory_account.h"
 #include "serving/profile_tables.h"
+#include "serving/serving_statistics.h"
 
 namespace kvtide::serving {
 namespace {
@@ -126,14 +127,6 @@ void add_figures(ReplayedRun& replayed, const char* metric, const std::vector<do
 }
 
 }  // namespace
-
-double quantile(std::vector<double> values, double share) {
-  std::ranges::sort(values);
-  const double place = share * static_cast<double>(values.size() - 1);
-  const auto lower = static_cast<std::size_t>(place);
-  const std::size_t upper = std::min(lower + 1, values.size() - 1);
-  return values[lower] + (place - static_cast<double>(lower)) * (values[upper] - values[lower]);
-}
 
 std::string to_string(StepTimes value) {
   return value == StepTimes::machine ? "machine" : "tables";

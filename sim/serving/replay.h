@@ -43,7 +43,4 @@ struct ReplayOptions {
 /// @throws InputError
 [[nodiscard]] std::vector<ReplayedRun> replay(const std::string& folder, const ReplayOptions& options);
 
-/// Linear between order statistics, as NumPy's default. @param share  0..1  @param values  not empty
-[[nodiscard]] double quantile(std::vector<double> values, double share);
-
 }  // namespace kvtide::serving

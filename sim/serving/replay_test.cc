@@ -8,12 +8,6 @@
 namespace kvtide::serving {
 namespace {
 
-TEST(Quantile, IsLinearBetweenOrderStatistics) {
-  EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 0.5), 2);
-  EXPECT_DOUBLE_EQ(quantile({10, 20}, 0.25), 12.5);
-  EXPECT_DOUBLE_EQ(quantile({7}, 0.99), 7);
-}
-
 // With the measured kernel times fed in, what is left are the scheduling rules.
 TEST(Replay, WithTheRunsOwnKernelTimesEveryFigureIsWithinTwoPercent) {
   const std::string folder = KVTIDE_SOURCE_DIR "/../shared/data/e2e";

@@ -73,6 +73,7 @@ RequestTrace load_requests(const std::string& path, const std::string& arrival_c
         throw InputError(fmt::format("{}:{}: {}: {}", path, row + 2, ids_column, error.what()));
       }
     }
+    request.line = static_cast<std::int64_t>(row) + 2;
     trace.requests.push_back(std::move(request));
   }
   if (trace.requests.empty()) throw InputError(fmt::format("{}: holds no request", path));

@@ -17,6 +17,7 @@ struct Request {
   /// Ids of the prompt's leading blocks that other requests have too; equal ids are equal chains of tokens. Whatever
   /// follows is this request's own.
   std::vector<std::uint64_t> shared_blocks;
+  std::int64_t line = 0;  ///< of the file it stands in; 0: drawn
 };
 
 struct RequestTrace {

@@ -22,6 +22,10 @@ void EngineSettings::validate() const {
   require(max_num_seqs >= 1, "max_num_seqs", max_num_seqs, ">= 1");
   require(max_num_batched_tokens >= 1, "max_num_batched_tokens", max_num_batched_tokens, ">= 1");
   require(long_prefill_threshold >= 0, "long_prefill_threshold", long_prefill_threshold, ">= 0");
+  require(growth.keep_ratio > 0 && growth.keep_ratio <= 1, "keep_ratio", growth.keep_ratio, "(0, 1]");
+  require(growth.always_kept >= 0, "always_kept", growth.always_kept, ">= 0");
+  require(growth.interval >= 1, "interval", growth.interval, ">= 1");
+  require(growth.budget >= 0, "budget", growth.budget, ">= 0");
   require(watermark >= 0 && watermark < 1, "watermark", watermark, "[0, 1)");
 }
 
@@ -55,6 +59,7 @@ void Scheduler::add(std::size_t index, Request request) {
   sequence.index = index;
   sequence.request = std::move(request);
   sequence.computed = sequence.generated = sequence.scheduled = sequence.keyed = 0;
+  sequence.is_compressed = false;
   sequence.blocks.clear();
   sequence.former.clear();
   waiting_.push_back(id);
@@ -89,8 +94,12 @@ std::int64_t Scheduler::step_tokens(const Sequence& sequence, std::int64_t compu
   return std::min(tokens, budget);
 }
 
+/// A step that compresses needs the room of what it is about to compress.
 std::int64_t Scheduler::missing_blocks(const Sequence& sequence, std::int64_t tokens) const {
-  return ceil_div(sequence.computed + tokens, settings_.block_size) - static_cast<std::int64_t>(sequence.blocks.size());
+  const std::int64_t held =
+      (sequence.is_compressed ? settings_.growth.held(sequence.computed) : sequence.computed) + tokens;
+  const std::int64_t missing = ceil_div(held, settings_.block_size) - static_cast<std::int64_t>(sequence.blocks.size());
+  return std::max<std::int64_t>(0, missing);
 }
 
 /// Blocks for `tokens` more. @return false, with nothing taken, when there are too few
@@ -103,7 +112,7 @@ bool Scheduler::grow(Sequence& sequence, std::int64_t tokens) {
 
 /// Full blocks are known from the moment they are scheduled.
 void Scheduler::set_keys(Sequence& sequence, std::int64_t computed) {
-  if (!settings_.prefix_caching) return;
+  if (!settings_.prefix_caching || sequence.is_compressed) return;
   for (const std::int64_t full = computed / settings_.block_size; sequence.keyed < full; ++sequence.keyed) {
     if (!is_shared(sequence, sequence.keyed)) continue;  // its own: named when it is preempted, nobody asks before
     pool_.set_key(sequence.blocks[static_cast<std::size_t>(sequence.keyed)], key_of(sequence, sequence.keyed));
@@ -114,11 +123,44 @@ void Scheduler::schedule(Sequence& sequence, std::int64_t tokens) {
   sequence.scheduled = tokens;
   set_keys(sequence, sequence.computed + tokens);
   ++shape_.num_rows;
+  const CacheGrowth& growth = settings_.growth;
+  const std::int64_t context = sequence.computed + tokens;
+  if (growth.has_bursts()) {
+    const std::int64_t before = sequence.is_compressed ? growth.compressed(sequence.computed) : 0;
+    if (context == sequence.known()) shape_.compressed_tokens += growth.compressed(context) - before;
+  }
   if (tokens == 1 && sequence.computed >= sequence.request.input_tokens) {
     ++shape_.num_decodes;
-    shape_.decode_kv_tokens += sequence.computed + 1;
+    shape_.decode_kv_tokens += (sequence.is_compressed ? growth.held(sequence.computed) : sequence.computed) + 1;
   } else {
     shape_.prefills.push_back({tokens, sequence.computed});
+  }
+}
+
+/// Gives back the blocks that the policy has emptied. What other requests may share stays behind as it was: a compressed block is no
+/// longer the same block.
+void Scheduler::compress(Sequence& sequence) {
+  sequence.is_compressed = true;
+  if (!settings_.growth.frees_blocks()) return;
+  const auto wanted =
+      static_cast<std::size_t>(ceil_div(settings_.growth.held(sequence.computed), settings_.block_size));
+  if (sequence.keyed > 0 && blocks_per_id_ > 0) {
+    const auto is_own = [&](std::int64_t block) { return !is_shared(sequence, block); };
+    std::vector<BlockId> own, shared;
+    for (std::size_t i = 0; i < sequence.blocks.size(); ++i) {
+      (is_own(static_cast<std::int64_t>(i)) ? own : shared).push_back(sequence.blocks[i]);
+    }
+    for (std::size_t i = shared.size(); i-- > 0;) pool_.release(shared[i]);
+    while (own.size() < wanted && pool_.num_free() > 0) own.push_back(pool_.take());
+    counters_.emptied_blocks +=
+        static_cast<std::int64_t>(sequence.blocks.size()) - static_cast<std::int64_t>(std::max(own.size(), wanted));
+    sequence.blocks = std::move(own);
+  }
+  sequence.keyed = 0;
+  while (sequence.blocks.size() > wanted) {
+    pool_.release(sequence.blocks.back());
+    sequence.blocks.pop_back();
+    ++counters_.emptied_blocks;
   }
 }
 
@@ -137,6 +179,7 @@ void Scheduler::preempt_last() {
   sequence.former.swap(sequence.blocks);
   sequence.blocks.clear();
   sequence.computed = sequence.keyed = 0;
+  sequence.is_compressed = false;
   waiting_.push_front(id);
 }
 
@@ -177,7 +220,7 @@ bool Scheduler::admit(std::int64_t& budget) {
 
 const StepShape& Scheduler::begin_step() {
   shape_.prefills.clear();
-  shape_.num_decodes = shape_.decode_kv_tokens = shape_.num_rows = 0;
+  shape_.num_decodes = shape_.decode_kv_tokens = shape_.compressed_tokens = shape_.num_rows = 0;
   admitted_.clear();
   std::int64_t budget = settings_.max_num_batched_tokens;
   has_preempted_ = false;
@@ -203,7 +246,12 @@ std::int64_t Scheduler::repeatable_steps() const {
   if (has_preempted_ || shape_.num_decodes != num_running()) return 1;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
   for (const SequenceId id : running_) {
-    most = std::min(most, sequences_[id].request.output_tokens - sequences_[id].generated);
+    const Sequence& sequence = sequences_[id];
+    most = std::min(most, sequence.request.output_tokens - sequence.generated);
+    // The step with a burst stands alone.
+    if (settings_.growth.has_bursts() || settings_.growth.frees_blocks()) {
+      most = std::min(most, std::max<std::int64_t>(1, settings_.growth.steps_to_burst(sequence.computed) - 1));
+    }
   }
   const auto fits = [&](std::int64_t steps) {
     std::int64_t missing = 0;
@@ -251,6 +299,7 @@ const std::vector<Advance>& Scheduler::finish_step(std::int64_t steps) {
       sequence.blocks.clear();
       unused_.push_back(id);
     } else {
+      if (advance.has_token && (!sequence.is_compressed || settings_.growth.frees_blocks())) compress(sequence);
       running_[kept++] = id;
     }
   }

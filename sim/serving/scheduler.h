@@ -41,6 +41,7 @@ struct SchedulerCounters {
   std::int64_t prompt_blocks = 0;  ///< full blocks looked up at admissions
   std::int64_t hit_blocks = 0;     ///< of those, found in the prefix cache
   std::int64_t steps = 0;
+  std::int64_t emptied_blocks = 0;  ///< given back by compression while their request went on
 };
 
 class Scheduler {
@@ -79,6 +80,7 @@ class Scheduler {
     std::int64_t computed = 0, generated = 0;
     std::int64_t scheduled = 0;  // tokens of the present step
     std::int64_t keyed = 0;      // blocks that have their key
+    bool is_compressed = false;  // its prompt is complete and the policy has been at it
     std::vector<BlockId> blocks;
     std::vector<BlockId> former;  // before it was preempted; some may still hold what they held
     [[nodiscard]] std::int64_t known() const { return request.input_tokens + generated; }
@@ -90,6 +92,7 @@ class Scheduler {
   [[nodiscard]] BlockId find_block(const Sequence& sequence, std::int64_t block) const;
   [[nodiscard]] std::int64_t missing_blocks(const Sequence& sequence, std::int64_t tokens) const;
   void set_keys(Sequence& sequence, std::int64_t computed);
+  void compress(Sequence& sequence);
   [[nodiscard]] std::int64_t step_tokens(const Sequence& sequence, std::int64_t computed, std::int64_t budget) const;
   bool grow(Sequence& sequence, std::int64_t tokens);
   void schedule(Sequence& sequence, std::int64_t tokens);

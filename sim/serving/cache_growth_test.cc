@@ -1,0 +1,60 @@
+#include "serving/cache_growth.h"
+
+#include <gtest/gtest.h>
+
+#include "serving/scheduler.h"
+
+namespace kvtide::serving {
+namespace {
+
+// 1,092 = 68 + 8 x 128: 512 of 1,024 stay. One before the ninth block is full 127 more are held; then 64 of its 128 stay.
+TEST(CacheGrowth, BlocksAreCompressedWhenTheyAreFull) {
+  const CacheGrowth growth{.keep_ratio = 0.5, .always_kept = 68, .interval = 128};
+  EXPECT_EQ(growth.held(68), 68);
+  EXPECT_EQ(growth.held(195), 195);
+  EXPECT_EQ(growth.held(196), 132);
+  EXPECT_EQ(growth.held(1092), 580);
+  EXPECT_EQ(growth.held(1219), 707);
+  EXPECT_EQ(growth.held(1220), 644);
+  EXPECT_EQ(growth.steps_to_burst(1092), 128);
+  EXPECT_EQ(growth.steps_to_burst(1219), 1);
+  EXPECT_EQ(growth.steps_to_burst(60), 136);
+}
+
+TEST(CacheGrowth, ABudgetBoundsWhatIsHeld) {
+  const CacheGrowth growth{.keep_ratio = 0.5, .always_kept = 68, .interval = 128, .budget = 600};
+  EXPECT_EQ(growth.held(1092), 580);
+  EXPECT_EQ(growth.held(1200), 600);
+  EXPECT_EQ(CacheGrowth{}.held(777), 777);
+}
+
+// Prompt 32 in blocks of 4, all 8 held while it is computed; keep a quarter of blocks of 8: 32 -> 8 tokens, 2 blocks; the first
+// token makes 9 of them: a third block. Compression at context 40 gives back what tokens 33 to 40 took.
+TEST(CacheGrowth, BlocksComeBackWhenThePromptIsCompleteAndNotBefore) {
+  Scheduler scheduler(
+      {.num_blocks = 101, .block_size = 4, .max_num_batched_tokens = 16, .growth = {.keep_ratio = 0.25, .interval = 8}},
+      0);
+  scheduler.add(0, {.input_tokens = 32, .output_tokens = 20, .shared_blocks = {}});
+  (void)scheduler.begin_step();
+  (void)scheduler.finish_step();
+  EXPECT_EQ(scheduler.num_free_blocks(), 96);  // half of the prompt: 4 blocks
+  const StepShape last_chunk = scheduler.begin_step();
+  EXPECT_EQ(last_chunk.compressed_tokens, 32);
+  EXPECT_EQ(scheduler.num_free_blocks(), 92);
+  (void)scheduler.finish_step();
+  EXPECT_EQ(scheduler.num_free_blocks(), 98);
+  EXPECT_EQ(scheduler.counters().emptied_blocks, 6);
+  for (int step = 33; step <= 39; ++step) {
+    const StepShape decode = scheduler.begin_step();
+    EXPECT_EQ(decode.decode_kv_tokens, 8 + step - 32) << step;
+    EXPECT_EQ(decode.compressed_tokens, 0) << step;
+    (void)scheduler.finish_step();
+  }
+  EXPECT_EQ(scheduler.num_free_blocks(), 96);  // 15 tokens
+  EXPECT_EQ(scheduler.begin_step().compressed_tokens, 8);
+  (void)scheduler.finish_step();
+  EXPECT_EQ(scheduler.num_free_blocks(), 97);  // 10 tokens
+}
+
+}  // namespace
+}  // namespace kvtide::serving

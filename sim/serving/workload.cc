@@ -1,0 +1,197 @@
+#include "serving/workload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+
+#include "base/error.h"
+
+namespace kvtide::serving {
+namespace {
+
+constexpr double kMaxTokens = 1 << 28;
+
+double exponential(RandomStream& random, double mean) {
+  return -std::log(1 - random.uniform()) * mean;
+}
+
+/// Marsaglia and Tsang (2000); shapes below 1 by the power of a uniform.
+double gamma(RandomStream& random, double shape) {
+  if (shape < 1) {
+    const double u = 1 - random.uniform();
+    return gamma(random, shape + 1) * std::pow(u, 1 / shape);
+  }
+  const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = random.normal();
+    const double v = (1 + c * x) * (1 + c * x) * (1 + c * x);
+    if (v <= 0) continue;
+    const double u = 1 - random.uniform();
+    if (std::log(u) < 0.5 * x * x + d - d * v + d * std::log(v)) return d * v;
+  }
+}
+
+class Drawn : public RequestSource {
+ public:
+  Drawn(const SyntheticWorkload& workload, std::int64_t block_tokens, std::uint64_t seed)
+      : workload_(workload),
+        block_tokens_(block_tokens),
+        gaps_(seed, "arrival gaps"),
+        inputs_(seed, "input lengths"),
+        outputs_(seed, "output lengths"),
+        prefixes_(seed, "prefixes") {
+    if (workload.arrivals == ArrivalKind::closed_loop) {
+      for (std::int64_t user = 0; user < workload.users; ++user) {
+        due_.push(workload.think_seconds > 0 ? from_seconds(exponential(gaps_, workload.think_seconds))
+                                             : Picoseconds{0});
+      }
+    } else {
+      advance();
+    }
+  }
+
+  [[nodiscard]] std::optional<Picoseconds> next_arrival() const override {
+    if (num_taken_ == workload_.num_requests) return std::nullopt;
+    if (workload_.arrivals != ArrivalKind::closed_loop) return from_seconds(now_);
+    return due_.empty() ? std::nullopt : std::optional(due_.top());
+  }
+
+  [[nodiscard]] Request take() override {
+    Request request;
+    request.arrival = *next_arrival();
+    request.input_tokens = workload_.input.draw(inputs_);
+    request.output_tokens = workload_.output.draw(outputs_);
+    add_prefix(request);
+    ++num_taken_;
+    if (workload_.arrivals == ArrivalKind::closed_loop) {
+      due_.pop();
+    } else {
+      advance();
+    }
+    return request;
+  }
+
+  void on_finish(Picoseconds now) override {
+    if (workload_.arrivals != ArrivalKind::closed_loop) return;
+    const double thinking = workload_.think_seconds > 0 ? exponential(gaps_, workload_.think_seconds) : 0;
+    due_.push(now + from_seconds(thinking));
+  }
+
+ private:
+  void advance() {
+    double rate = workload_.rate;
+    if (workload_.arrivals == ArrivalKind::ramp) {
+      const double share = static_cast<double>(num_taken_) / static_cast<double>(workload_.num_requests);
+      rate += share * (workload_.end_rate - workload_.rate);
+    }
+    if (workload_.arrivals == ArrivalKind::gamma) {
+      const double shape = 1 / (workload_.cv * workload_.cv);
+      now_ += gamma(gaps_, shape) / (shape * rate);
+    } else {
+      now_ += exponential(gaps_, 1 / rate);
+    }
+  }
+
+  void add_prefix(Request& request) {
+    double place = workload_.prefixes.empty() ? 1 : prefixes_.uniform();
+    for (std::size_t index = 0; index < workload_.prefixes.size(); ++index) {
+      const SharedPrefix& prefix = workload_.prefixes[index];
+      if (place < prefix.share) {
+        const std::int64_t blocks = std::min(prefix.tokens, request.input_tokens) / block_tokens_;
+        for (std::int64_t block = 0; block < blocks; ++block) {
+          request.shared_blocks.push_back((static_cast<std::uint64_t>(index) << 32) +
+                                          static_cast<std::uint64_t>(block));
+        }
+        return;
+      }
+      place -= prefix.share;
+    }
+  }
+
+  SyntheticWorkload workload_;
+  std::int64_t block_tokens_;
+  RandomStream gaps_, inputs_, outputs_, prefixes_;
+  double now_ = 0;
+  std::int64_t num_taken_ = 0;
+  std::priority_queue<Picoseconds, std::vector<Picoseconds>, std::greater<>> due_;
+};
+
+}  // namespace
+
+std::int64_t LengthDistribution::draw(RandomStream& random) const {
+  double length = mean;
+  if (kind == Kind::lognormal) {
+    const double variance = std::log(1 + cv * cv);
+    length = std::exp(std::log(mean) - variance / 2 + std::sqrt(variance) * random.normal());
+  } else if (kind == Kind::uniform) {
+    length = low + std::floor(random.uniform() * (high - low + 1));
+  }
+  return static_cast<std::int64_t>(std::clamp(std::round(length), 1.0, kMaxTokens));
+}
+
+std::string to_string(ArrivalKind value) {
+  switch (value) {
+    case ArrivalKind::poisson:
+      return "poisson";
+    case ArrivalKind::gamma:
+      return "gamma";
+    case ArrivalKind::ramp:
+      return "ramp";
+    case ArrivalKind::closed_loop:
+      return "closed_loop";
+  }
+  return {};
+}
+
+std::string to_string(LongRequests value) {
+  switch (value) {
+    case LongRequests::refuse:
+      return "refuse";
+    case LongRequests::truncate:
+      return "truncate";
+    case LongRequests::drop:
+      return "drop";
+  }
+  return {};
+}
+
+std::unique_ptr<RequestSource> draw_requests(const SyntheticWorkload& workload, std::int64_t block_tokens,
+                                             std::uint64_t seed) {
+  return std::make_unique<Drawn>(workload, block_tokens, seed);
+}
+
+LimitedTrace limit_requests(RequestTrace trace, std::int64_t max_model_len, LongRequests policy,
+                            const std::string& path) {
+  LimitedTrace limited;
+  std::int64_t first = 0, longest = 0, count = 0;
+  for (const Request& request : trace.requests) {
+    const std::int64_t length = request.input_tokens + request.output_tokens;
+    if (length <= max_model_len) continue;
+    if (++count == 1 || request.line < first) first = request.line;
+    longest = std::max(longest, length);
+  }
+  if (count > 0 && policy == LongRequests::refuse) {
+    throw InputError(fmt::format(
+        "{}:{}: {} of {} requests are longer than the model's limit of {} tokens (the longest has {}); this is "
+        "the first. Allowed: long_requests: truncate or drop",
+        path, first, count, trace.requests.size(), max_model_len, longest));
+  }
+  limited.trace.shared_block_tokens = trace.shared_block_tokens;
+  for (Request& request : trace.requests) {
+    if (request.input_tokens + request.output_tokens > max_model_len) {
+      if (policy == LongRequests::drop || request.output_tokens >= max_model_len) {
+        ++limited.dropped;
+        continue;
+      }
+      ++limited.truncated;
+      request.input_tokens = max_model_len - request.output_tokens;
+    }
+    limited.trace.requests.push_back(std::move(request));
+  }
+  if (limited.trace.requests.empty()) throw InputError(fmt::format("{}: no request is left", path));
+  return limited;
+}
+
+}  // namespace kvtide::serving

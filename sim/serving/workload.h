@@ -1,0 +1,73 @@
+#pragma once
+// Requests drawn from distributions. Every draw comes from a named stream of the seed, so that a change of one distribution moves
+// nothing else.
+//
+//   poisson      exponential gaps at `rate`
+//   gamma        gaps of the same mean and a coefficient of variation `cv`: above 1 bursts, below 1 a pace
+//   ramp         a Poisson process whose rate goes from `rate` to `end_rate` over the requests
+//   closed_loop  `users` ask, read, think for an exponential time of mean `think_seconds` and ask again
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "serving/request_source.h"
+
+namespace kvtide::serving {
+
+struct LengthDistribution {
+  enum class Kind : std::uint8_t { fixed, lognormal, uniform };
+  Kind kind = Kind::fixed;
+  double mean = 256;         ///< fixed, lognormal
+  double cv = 1;             ///< lognormal: standard deviation / mean
+  double low = 1, high = 1;  ///< uniform, both included
+
+  /// >= 1. Lognormal: exp(mu + sigma z), sigma^2 = ln(1 + cv^2), mu = ln(mean) - sigma^2 / 2.
+  [[nodiscard]] std::int64_t draw(RandomStream& random) const;
+  bool operator==(const LengthDistribution&) const = default;
+};
+
+enum class ArrivalKind : std::uint8_t { poisson, gamma, ramp, closed_loop };
+[[nodiscard]] std::string to_string(ArrivalKind value);
+
+/// Beginnings that requests share: system prompts, greetings, few-shot examples.
+struct SharedPrefix {
+  std::int64_t tokens = 0;  ///< 0: none
+  double share = 1;         ///< of the requests
+  bool operator==(const SharedPrefix&) const = default;
+};
+
+struct SyntheticWorkload {
+  ArrivalKind arrivals = ArrivalKind::poisson;
+  double rate = 1;      ///< requests/s
+  double end_rate = 1;  ///< ramp
+  double cv = 1;        ///< gamma
+  std::int64_t users = 1;
+  double think_seconds = 0;
+  LengthDistribution input{}, output{};
+  std::vector<SharedPrefix> prefixes{};  ///< shares add up to at most 1; inside the input's tokens
+  std::int64_t num_requests = 1000;
+  bool operator==(const SyntheticWorkload&) const = default;
+};
+
+/// @param block_tokens  of the engine: ids of shared prefixes name blocks of that size
+[[nodiscard]] std::unique_ptr<RequestSource> draw_requests(const SyntheticWorkload& workload, std::int64_t block_tokens,
+                                                           std::uint64_t seed);
+
+/// What happens to requests that the model cannot hold.
+enum class LongRequests : std::uint8_t { refuse, truncate, drop };
+[[nodiscard]] std::string to_string(LongRequests value);
+
+struct LimitedTrace {
+  RequestTrace trace;
+  std::int64_t truncated = 0, dropped = 0;
+};
+
+/// Prompts are cut so that prompt and output fit; a request whose output alone does not fit is dropped.
+/// @throws InputError  refuse: how many are too long, the first one's line (a header line is line 1) and the largest length
+[[nodiscard]] LimitedTrace limit_requests(RequestTrace trace, std::int64_t max_model_len, LongRequests policy,
+                                          const std::string& path);
+
+}  // namespace kvtide::serving
