@@ -9,6 +9,7 @@
 #include "experiment/machine_evaluation.h"
 #include "experiment/machine_timeline.h"
 #include "experiment/resolved_compression.h"
+#include "experiment/serving_evaluation.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -55,6 +56,14 @@ constexpr std::size_t kTracesKept = 8;
 }  // namespace
 
 void RunEvaluator::prepare(const Experiment& experiment) {
+  const Run* checked = nullptr;  // neighbours of a sweep mostly share their workload
+  for (const Run& run : experiment.runs) {
+    if (!run.setting.serving) continue;
+    const bool is_known = checked != nullptr && checked->setting.serving == run.setting.serving &&
+                          checked->setting.model == run.setting.model;
+    if (!is_known) check_requests(*run.setting.serving, *model(run.setting.model));
+    checked = &run;
+  }
   for (const Run& run : experiment.runs) {
     if (run.setting.trace.kind == TraceKind::recorded) (void)trace(run.setting);
   }
@@ -98,6 +107,12 @@ RunResult RunEvaluator::evaluate(const Run& run) {
   }
   if (measure.loss || measure.position_scan || measure.prefix_scan || measure.detail)
     evaluate_loss(run, *inputs, result);
+  if (run.setting.serving) {
+    const kv::Compression setting = resolved_compression(run, *inputs);
+    const auto scores = scores_for(setting, run.setting.layer_budget, *inputs);
+    evaluate_serving(run, setting, *model(run.setting.model), *gpu(run.setting), *scores, result);
+    add_expected_loss(result);
+  }
   return result;
 }
 

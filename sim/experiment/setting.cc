@@ -183,6 +183,11 @@ std::string canonical_text(const Setting& setting, const std::string& model_fing
   if (setting.tensor_parallel > 1 || setting.pipeline_parallel > 1)
     text += fmt::format("parallel {} {}\n", setting.tensor_parallel, setting.pipeline_parallel);
   if (setting.fidelity != gpu::Fidelity::sampled) text += fmt::format("fidelity {}\n", to_string(setting.fidelity));
+  if (setting.serving) {
+    const std::string& path = setting.serving->requests;
+    text +=
+        fmt::format("serving {}\n", serving_text(*setting.serving, path.empty() ? "drawn" : file_fingerprint(path)));
+  }
   return text;
 }
 

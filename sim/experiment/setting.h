@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiment/serving_setting.h"
 #include "gpu/access_pattern.h"
 #include "kv/cache_layout.h"
 #include "kv/compression/layer_budget.h"
@@ -92,8 +93,9 @@ struct Setting {
   std::string boundaries = "paragraphs";  ///< partition content: where a block may end, as in AnchorSetting::kinds
   LossSetting loss;
   MeasureSetting measure;
-  std::optional<loss::ProbeSpec> probe;  ///< what the position scan plants; none: it reads the loss profile
-  bool moves_recorded_fact = false;      ///< the scan moves the trace's own asked fact instead of planting one
+  std::optional<loss::ProbeSpec> probe;   ///< what the position scan plants; none: it reads the loss profile
+  std::optional<ServingSetting> serving;  ///< a workload through an engine; none: no serving
+  bool moves_recorded_fact = false;       ///< the scan moves the trace's own asked fact instead of planting one
   std::uint64_t seed = 1;  ///< the user's; synthetic traces use it, so that every run of a sweep sees the same trace
   bool operator==(const Setting&) const = default;
 };

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "experiment/evict_reader.h"
 #include "experiment/partition_reader.h"
+#include "experiment/serving_reader.h"
 #include "kv/compression/codec.h"
 
 namespace kvtide::experiment {
@@ -210,7 +211,8 @@ void read_measure(const Value& value, MeasureSetting& measure) {
   std::vector<std::string> available;
   for (const Name& name : kNames) available.emplace_back(name.name);
   for (const Value& element : value.items()) {
-    const std::string chosen = available_choice(element, available, {"timeline", "serving"}, available.front());
+    if (element.is_scalar() && element.text() == "serving") continue;  // measured wherever there is a workload
+    const std::string chosen = available_choice(element, available, {"timeline"}, available.front());
     for (const Name& name : kNames) {
       if (chosen == name.name) measure.*(name.field) = true;
     }
@@ -319,12 +321,10 @@ Setting read_setting(const Value& root, NameResolver& resolver) {
   read_measure(root.at("measure"), setting.measure);
   read_probe(root.at("probe"), setting);
   setting.seed = static_cast<std::uint64_t>(root.integer("seed", {.fallback = 1, .min = 0}));
-  for (const char* planned : {"workload", "engine", "plan"}) {
-    const Value value = root.at(planned);
-    value.accept_all();
-    if (value.exists())
-      value.error(fmt::format("not available yet: {} (available: the keys of an attention experiment)", planned));
-  }
+  setting.serving = read_serving(root, [&](const std::string& path) { return resolver.located(path); });
+  const Value plan = root.at("plan");
+  plan.accept_all();
+  if (plan.exists()) plan.error("not available yet: plan (available: the keys of an experiment)");
   return setting;
 }
 

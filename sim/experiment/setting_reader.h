@@ -29,12 +29,11 @@ class NameResolver {
   [[nodiscard]] const Resolved& model(const std::string& name);
   [[nodiscard]] const Resolved& gpu(const std::string& name);
   [[nodiscard]] const Resolved& trace(const std::string& path);
-
- private:
   /// The path below the experiment's folder when a file is there, else the text itself (relative to where the user
   /// stands).
   [[nodiscard]] std::string located(const std::string& path) const;
 
+ private:
   std::string base_folder_;
   std::map<std::string, Resolved> models_;
   std::map<std::string, Resolved> gpus_;

@@ -16,6 +16,8 @@ struct EngineSettings {
   bool prefix_caching = true;
   bool reserve_full_input = true;  ///< admit only when the whole known sequence fits the free blocks
   double watermark = 0;            ///< share of the blocks that an admission must leave free, 0..1
+  bool reserve_output = false;     ///< admit only what fits to its last token beside all others (GUARANTEED_NO_EVICT)
+  bool prefill_first = false;      ///< a step with prompt tokens has no decodes (SGLang)
   CacheGrowth growth{};  ///< of every sequence; one engine has one policy, so its prefix cache needs no other key
 
   /// @throws InputError

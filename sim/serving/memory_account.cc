@@ -29,4 +29,17 @@ std::vector<std::pair<std::string, double>> MemoryAccount::parts() const {
           {"outside the budget", total_bytes - budget_bytes()}};
 }
 
+double predicted_activation_bytes(std::int64_t max_num_seqs, std::int64_t vocab_size,
+                                  std::int64_t max_num_batched_tokens, std::int64_t hidden_size) {
+  constexpr double kBytesPerLogit = 38.2;
+  constexpr double kBytesPerHidden = 2.6;
+  return kBytesPerLogit * static_cast<double>(max_num_seqs) * static_cast<double>(vocab_size) +
+         kBytesPerHidden * static_cast<double>(max_num_batched_tokens) * static_cast<double>(hidden_size);
+}
+
+double predicted_context_bytes(std::int64_t tensor_parallel) {
+  constexpr double kAlone = 0.13 * 1073741824, kWithPeers = 0.55 * 1073741824;
+  return tensor_parallel > 1 ? kWithPeers : kAlone;
+}
+
 }  // namespace kvtide::serving

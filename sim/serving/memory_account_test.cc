@@ -44,6 +44,46 @@ TEST(MemoryAccount, ReproducesVllmOnAnH100GivenItsOverheads) {
   }
 }
 
+// Budget = 79.18 GiB x utilization; the overheads are predicted, only the weights are vLLM's. Mistral-Small-3.2 is left out: its peak of
+// 2.12 GiB is less than half of what text models of its vocabulary take, and its multimodal start-up is not modeled.
+TEST(MemoryAccount, PredictsVllmOnAnH100WithinOnePercentOfTheBudget) {
+  const std::string path = KVTIDE_SOURCE_DIR "/../shared/data/e2e/vllm_memory_h100.csv";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs ../shared/data/e2e/vllm_memory_h100.csv";
+  struct Shape {
+    const char* model;
+    std::int64_t vocab, hidden;
+  };
+  const Shape shapes[] = {{"gpt-oss-20b", 201088, 2880},       {"gpt-oss-120b", 201088, 2880},
+                          {"Llama-3.3-70B-FP8", 128256, 8192}, {"Llama-3.1-8B", 128256, 4096},
+                          {"Qwen3-0.6B", 151936, 1024},        {"Qwen3-32B", 151936, 5120}};
+  const config::CsvTable table = config::CsvTable::load(path);
+  int predicted = 0;
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    for (const Shape& shape : shapes) {
+      if (table.text(row, "model") != shape.model) continue;
+      ++predicted;
+      MemoryAccount account{.total_bytes = 79.18 * kGiBs,
+                            .utilization = table.number(row, "gpu_memory_utilization", 0, 1),
+                            .weight_bytes = table.number(row, "weights_gib", 0, 100) * kGiBs};
+      account.activation_bytes = predicted_activation_bytes(1024, shape.vocab, 8192, shape.hidden);
+      account.other_bytes = predicted_context_bytes(table.integer(row, "tp", 1, 8));
+      EXPECT_NEAR(account.kv_bytes(), table.number(row, "kv_cache_gib", 0, 1000) * kGiBs, 0.01 * account.budget_bytes())
+          << shape.model;
+    }
+  }
+  EXPECT_EQ(predicted, 7);
+}
+
+// 256 x 128,256 x 38.2 + 2,048 x 4,096 x 2.6 B = 1.276e9 B. The measured run leaves 1.238e9 B for that and the context together: with
+// the H100's 0.13 GiB of context beside it the prediction is 2,502 blocks, 3.3 % short; without, 2,569, 0.7 % short.
+TEST(MemoryAccount, PredictsThe4090RunsBlocksWithoutContextGrowth) {
+  MemoryAccount account{.total_bytes = 25250627584.0, .weight_bytes = 16060522496.0, .kv_bytes_per_token = 131072};
+  account.activation_bytes = predicted_activation_bytes(256, 128256, 2048, 4096);
+  EXPECT_NEAR(static_cast<double>(account.num_blocks(16)), 2588, 0.02 * 2588);
+  account.other_bytes = predicted_context_bytes(1);
+  EXPECT_NEAR(static_cast<double>(account.num_blocks(16)), 2588, 0.04 * 2588);
+}
+
 TEST(MemoryAccount, PartsAddUpToTheTotal) {
   const MemoryAccount account{
       .total_bytes = 100, .utilization = 0.75, .weight_bytes = 40, .activation_bytes = 5, .other_bytes = 2};

@@ -183,9 +183,20 @@ void Scheduler::preempt_last() {
   waiting_.push_front(id);
 }
 
+/// With every running sequence at its full length too.
+bool Scheduler::fits_to_its_end(const Sequence& sequence) const {
+  const auto blocks = [&](const Sequence& one) {
+    return ceil_div(one.request.input_tokens + one.request.output_tokens, settings_.block_size);
+  };
+  std::int64_t needed = blocks(sequence);
+  for (const SequenceId id : running_) needed += blocks(sequences_[id]);
+  return needed <= pool_.num_usable();
+}
+
 /// Tries the head of the waiting line. @return false when it must wait
 bool Scheduler::admit(std::int64_t& budget) {
   Sequence& sequence = sequences_[waiting_.front()];
+  if (settings_.reserve_output && !running_.empty() && !fits_to_its_end(sequence)) return false;
   hits_.clear();
   std::int64_t free_hits = 0;
   const std::int64_t num_looked_up = settings_.prefix_caching ? (sequence.known() - 1) / settings_.block_size : 0;
@@ -218,12 +229,29 @@ bool Scheduler::admit(std::int64_t& budget) {
   return true;
 }
 
+void Scheduler::admit_waiting(std::int64_t& budget) {
+  while (!waiting_.empty() && budget > 0 && num_running() < settings_.max_num_seqs && admit(budget)) {
+  }
+}
+
 const StepShape& Scheduler::begin_step() {
   shape_.prefills.clear();
   shape_.num_decodes = shape_.decode_kv_tokens = shape_.compressed_tokens = shape_.num_rows = 0;
   admitted_.clear();
   std::int64_t budget = settings_.max_num_batched_tokens;
   has_preempted_ = false;
+  if (settings_.prefill_first) {
+    for (const SequenceId id : running_) {
+      Sequence& sequence = sequences_[id];
+      if (sequence.known() - sequence.computed == 1 && sequence.computed >= sequence.request.input_tokens) continue;
+      const std::int64_t tokens = step_tokens(sequence, sequence.computed, budget);
+      if (tokens == 0 || !grow(sequence, tokens)) break;
+      schedule(sequence, tokens);
+      budget -= tokens;
+    }
+    admit_waiting(budget);
+    if (shape_.num_rows > 0) return shape_;
+  }
   for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
     Sequence& sequence = sequences_[running_[i]];
     const std::int64_t tokens = step_tokens(sequence, sequence.computed, budget);
@@ -235,10 +263,7 @@ const StepShape& Scheduler::begin_step() {
     schedule(sequence, tokens);
     budget -= tokens;
   }
-  if (!has_preempted_) {
-    while (!waiting_.empty() && budget > 0 && num_running() < settings_.max_num_seqs && admit(budget)) {
-    }
-  }
+  if (!has_preempted_) admit_waiting(budget);
   return shape_;
 }
 

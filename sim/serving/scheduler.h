@@ -97,6 +97,8 @@ class Scheduler {
   bool grow(Sequence& sequence, std::int64_t tokens);
   void schedule(Sequence& sequence, std::int64_t tokens);
   void preempt_last();
+  [[nodiscard]] bool fits_to_its_end(const Sequence& sequence) const;
+  void admit_waiting(std::int64_t& budget);
   bool admit(std::int64_t& budget);
 
   EngineSettings settings_;

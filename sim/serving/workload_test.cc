@@ -96,7 +96,8 @@ TEST(Workload, PrefixesAreSharedByTheirShare) {
 // Field case H4 (microsoft/vidur#60).
 TEST(LongRequests, AreRefusedCutOrDroppedAndCounted) {
   RequestTrace trace;
-  for (const auto& [input, output] : {std::pair{100, 10}, std::pair{990, 20}, std::pair{3000, 5}, std::pair{10, 1000}}) {
+  for (const auto& [input, output] :
+       {std::pair{100, 10}, std::pair{990, 20}, std::pair{3000, 5}, std::pair{10, 1000}}) {
     trace.requests.push_back({.input_tokens = input,
                               .output_tokens = output,
                               .shared_blocks = {},

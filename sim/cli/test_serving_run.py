@@ -1,0 +1,79 @@
+"""`kvtide run` with a workload: the engine's figures beside the loss, and what a wrong workload says."""
+
+import json
+import pathlib
+
+import h5py
+import pytest
+
+from test_command_line import SOURCE, kvtide
+
+FILE = """name: small
+model: llama-3.1-8b
+gpu: rtx-4090
+trace: {synthetic: {kind: recency, tokens: 512}}
+context_tokens: 2048
+fidelity: roofline
+workload:
+  poisson: {rate: "4 /s", input_tokens: 1000, output_tokens: 50, requests: 40}
+engine: {max_model_len: 4096, max_num_batched_tokens: 2048}
+slo: {ttft: "1 s"}
+measure: [loss]
+"""
+
+
+def test_a_workload_gives_the_engines_figures(tmp_path):
+    (tmp_path / "small.yaml").write_text(FILE)
+    kvtide("run", tmp_path / "small.yaml", "-o", tmp_path / "small.h5", "--quiet")
+    with h5py.File(tmp_path / "small.h5") as file:
+        serving = file["runs/00000/serving"]
+        assert serving["ttft_s"].shape == (40,)
+        # Latency is the first token plus 49 more.
+        total = serving["ttft_s"][:] + 49 * serving["tpot_s"][:]
+        assert total == pytest.approx(serving["latency_s"][:], rel=1e-6)
+        assert sum(serving["output_tokens_per_s"][:]) > 0
+        summary = file["summary"]
+        assert 0 < summary["goodput_per_s"][0] <= summary["requests_per_s"][0]
+        assert summary["ttft_p95_s"][0] >= summary["ttft_p50_s"][0] > 0
+        uniform = summary["expected_loss_uniform"][0]
+        assert uniform == pytest.approx(sum(file["runs/00000/loss/mass_loss"][:]) / 512, abs=1e-6)
+
+
+def test_the_same_file_gives_the_same_requests(tmp_path):
+    (tmp_path / "small.yaml").write_text(FILE)
+    for name in ("a", "b"):
+        kvtide("run", tmp_path / "small.yaml", "-o", tmp_path / f"{name}.h5", "--quiet")
+    with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
+        assert (a["runs/00000/serving/latency_s"][:] == b["runs/00000/serving/latency_s"][:]).all()
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ('rate: "4 /s"', "rate: 4", "rate"),
+        ("poisson", "poison", "poison"),
+        ("slo: {ttft", "slo: {tfft", "tfft"),
+        ("engine: {max_model_len: 4096", "engine: {kind: tgi", "tgi"),
+    ],
+)
+def test_wrong_workloads_name_their_key(tmp_path, old, new, message):
+    assert old in FILE
+    (tmp_path / "wrong.yaml").write_text(FILE.replace(old, new))
+    done = kvtide("run", tmp_path / "wrong.yaml", "-o", tmp_path / "x.h5")
+    assert done.returncode == 2 and message in done.stderr
+
+
+def test_requests_beyond_the_models_limit_are_counted(tmp_path):
+    (tmp_path / "requests.csv").write_text("arrival_s,input_tokens,output_tokens\n0,100,10\n1,9000,10\n2,200,10\n")
+    drawn = 'poisson: {rate: "4 /s", input_tokens: 1000, output_tokens: 50, requests: 40}'
+    for policy, code in (("refuse", 2), ("drop", 0), ("truncate", 0)):
+        text = FILE.replace(drawn, f"requests: requests.csv\n  long_requests: {policy}")
+        (tmp_path / "limit.yaml").write_text(text)
+        done = kvtide("run", tmp_path / "limit.yaml", "-o", tmp_path / f"{policy}.h5", "--quiet")
+        assert done.returncode == code, done.stderr
+        if policy == "refuse":
+            assert "requests.csv:3" in done.stderr
+            continue
+        with h5py.File(tmp_path / f"{policy}.h5") as file:
+            assert file["summary/requests_dropped"][0] == (policy == "drop")
+            assert file["summary/requests_truncated"][0] == (policy == "truncate")

@@ -1,0 +1,35 @@
+#pragma once
+// What an experiment file's `workload:`, `engine:` and `slo:` ask for.
+
+#include <cstdint>
+#include <string>
+
+#include "serving/serving_statistics.h"
+#include "serving/workload.h"
+
+namespace kvtide::experiment {
+
+struct ServingSetting {
+  std::string requests;   ///< a CSV, resolved against the experiment file's folder; empty: drawn
+  double rate_scale = 1;  ///< of the CSV's arrivals: 2 is twice the traffic
+  serving::SyntheticWorkload drawn;
+  std::int64_t seeds = 1;  ///< drawn: runs with their own draws, for intervals
+  serving::LongRequests long_requests = serving::LongRequests::refuse;
+
+  std::string engine = "vllm";  ///< vllm, sglang, trtllm
+  double memory_share =
+      0.9;  ///< gpu_memory_utilization; trtllm: free_gpu_memory_fraction; sglang: mem_fraction_static, 0: its rule
+  std::int64_t num_blocks = 0;     ///< of the cache; 0: from the memory account
+  std::int64_t max_model_len = 0;  ///< 0: the model's
+  std::int64_t max_num_seqs = 256;
+  std::int64_t max_num_batched_tokens = 8192;
+  bool prefix_caching = true;
+  double watermark = 0;
+  serving::Objectives objectives;
+  bool operator==(const ServingSetting&) const = default;
+};
+
+/// Every field that decides the result but the requests' file, whose content the caller names.
+[[nodiscard]] std::string serving_text(const ServingSetting& setting, const std::string& requests_fingerprint);
+
+}  // namespace kvtide::experiment
