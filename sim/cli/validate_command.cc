@@ -12,6 +12,7 @@
 #include "cli/validate_e2e.h"
 #include "cli/validate_kept.h"
 #include "cli/validate_scan.h"
+#include "cli/validate_serving.h"
 #include "cli/validation_file.h"
 #include "gpu/validation/dram_reference.h"
 #include "gpu/validation/measured_report.h"
@@ -134,14 +135,16 @@ int run(const Arguments& arguments) {
   if (what == "e2e") return validate_e2e(arguments);
   if (what == "kept") return validate_kept(arguments);
   if (what == "scan") return validate_scan(arguments);
-  throw InputError(fmt::format("kvtide validate: expected measured, dram, e2e, kept or scan, got \"{}\"", what));
+  if (what == "serving") return validate_serving(arguments);
+  throw InputError(
+      fmt::format("kvtide validate: expected measured, dram, e2e, kept, scan or serving, got \"{}\"", what));
 }
 
 }  // namespace
 
 Command validate_command() {
   return {.name = "validate",
-          .positional = "measured|dram|e2e|kept|scan FILE...",
+          .positional = "measured|dram|e2e|kept|scan|serving FILE...",
           .min_positional = 2,
           .max_positional = 4096,
           .summary = "the model against outside measurements",

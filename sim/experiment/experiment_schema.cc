@@ -37,6 +37,7 @@ constexpr std::array kExamples{
     "compression: {partition: {kind: content}, positions: {kind: smooth}}",
     "compression: none",
     "trace: {synthetic: {kind: uniform, tokens: 64}}\nprobe: {}\nmeasure: [memory]\nloss: {measure_queries: [0, 1]}",
+    "workload: {requests: r.csv}\nengine: {}\nslo: {}",
     "trace: {file: t.h5, companion: u.h5}\nloss: {measure_queries: question}",
 };
 
@@ -168,6 +169,13 @@ constexpr std::array kOwnKeys{
 std::string experiment_schema() {
   Node root;
   std::vector<std::string> examples(kExamples.begin(), kExamples.end());
+  // Every way of arriving with every way of writing lengths.
+  for (const char* arrivals : {"poisson", "gamma", "ramp", "closed_loop"}) {
+    for (const char* lengths : {"1", "{lognormal: {}}", "{uniform: {}}"}) {
+      examples.push_back(fmt::format("workload: {{{}: {{input_tokens: {}, output_tokens: {}, prefixes: [{{}}]}}}}",
+                                     arrivals, lengths, lengths));
+    }
+  }
   for (const kv::ScorerEntry& scorer : kv::scorers()) {  // each with its own parameters
     examples.push_back(fmt::format("compression: {{stages: [{{evict: {{scorer: {}}}}}]}}", scorer.name));
   }

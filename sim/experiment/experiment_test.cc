@@ -191,7 +191,7 @@ TEST_F(ExperimentFile, BlockLargerThanTheContextIsAWarningNotAnError) {
 }
 
 TEST_F(ExperimentFile, PlannedKindsAreRefusedWithWhatIsAvailable) {
-  for (const char* planned : {"measure: [serving]", "measure: [timeline]", "workload: {requests: x.csv}"}) {
+  for (const char* planned : {"measure: [timeline]", "plan: {gpus: [h100-sxm]}"}) {
     EXPECT_THAT(error_of(planned), HasSubstr("not available yet")) << planned;
     EXPECT_THAT(error_of(planned), HasSubstr("available: ")) << planned;
   }

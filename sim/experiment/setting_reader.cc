@@ -210,8 +210,8 @@ void read_measure(const Value& value, MeasureSetting& measure) {
                                     {"detail", &MeasureSetting::detail}};
   std::vector<std::string> available;
   for (const Name& name : kNames) available.emplace_back(name.name);
+  available.emplace_back("serving");  // needs no switch: it is measured wherever there is a workload
   for (const Value& element : value.items()) {
-    if (element.is_scalar() && element.text() == "serving") continue;  // measured wherever there is a workload
     const std::string chosen = available_choice(element, available, {"timeline"}, available.front());
     for (const Name& name : kNames) {
       if (chosen == name.name) measure.*(name.field) = true;

@@ -9,7 +9,6 @@
 #include "gpu/gpu_profile.h"
 
 namespace kvtide::serving {
-namespace {
 
 std::string letters_and_digits(const std::string& text) {
   std::string kept;
@@ -20,8 +19,6 @@ std::string letters_and_digits(const std::string& text) {
   }
   return kept;
 }
-
-}  // namespace
 
 std::string gpu_of_device(const std::string& gpu, const std::string& device_name) {
   const std::string wanted = letters_and_digits(gpu), device = letters_and_digits(device_name);

@@ -10,4 +10,7 @@ namespace kvtide::serving {
 /// @throws InputError listing the known profiles
 [[nodiscard]] std::string gpu_of_device(const std::string& gpu, const std::string& device_name);
 
+/// Lower-case letters and digits of a name.
+[[nodiscard]] std::string letters_and_digits(const std::string& text);
+
 }  // namespace kvtide::serving

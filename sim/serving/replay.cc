@@ -6,10 +6,12 @@
 #include <cmath>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "config/csv_table.h"
 #include "gpu/gpu.h"
+#include "model/model.h"
 #include "serving/captured_batch.h"
 #include "serving/device_name.h"
 #include "serving/machine_step_time.h"
@@ -44,6 +46,25 @@ double weight_bytes(const CsvTable& runs, std::size_t row) {
   return 2 * (value("n_layers") * layer + 2 * value("vocab") * value("hidden"));
 }
 
+/// The shipped model whose name occurs in the run's, where layers and width agree: the table has no columns for experts.
+std::optional<Model> shipped_model(const CsvTable& runs, std::size_t row) {
+  const std::string wanted = letters_and_digits(runs.text(row, "model"));
+  std::optional<Model> best;
+  std::size_t length = 0;
+  for (const std::string& name : known_models()) {
+    const std::string known = letters_and_digits(name);
+    if (known.size() <= length || wanted.find(known) == std::string::npos) continue;
+    Model model = load_model(name);
+    if (model.num_layers != runs.integer(row, "n_layers", 1, 10000) ||
+        model.hidden_size != runs.integer(row, "hidden", 1, 1 << 30)) {
+      continue;
+    }
+    best = std::move(model);
+    length = known.size();
+  }
+  return best;
+}
+
 EngineSettings settings_of(const CsvTable& runs, std::size_t row) {
   EngineSettings settings;
   settings.block_size = runs.integer(row, "block_size", 1, 65536);
@@ -53,8 +74,10 @@ EngineSettings settings_of(const CsvTable& runs, std::size_t row) {
   settings.num_blocks = integer_or(runs, row, "num_gpu_blocks", 0);
   if (settings.num_blocks == 0) {
     const double ranks = runs.number(row, "tp", 1, 1024);
+    const std::optional<Model> model = shipped_model(runs, row);
+    const double weights = model ? static_cast<double>(model->weight_bytes()) : weight_bytes(runs, row);
     const MemoryAccount account{.total_bytes = runs.number(row, "gpu_mem_gb", 1, 1e6) * 1e9,
-                                .weight_bytes = weight_bytes(runs, row) / ranks,
+                                .weight_bytes = weights / ranks,
                                 .activation_bytes = kOverheadBytes,
                                 .kv_bytes_per_token = 2 * 2 * runs.number(row, "n_layers", 1, 1e6) *
                                                       runs.number(row, "head_dim", 1, 1e6) *
@@ -104,6 +127,14 @@ MachineStepTime::Options machine_options(const CsvTable& runs, std::size_t row) 
                              .intermediate_size = value("ffn"),
                              .vocab_size = value("vocab"),
                              .tensor_parallel = value("tp")};
+  if (const std::optional<Model> model = shipped_model(runs, row); model && model->experts.num_experts > 0) {
+    const Experts& experts = model->experts;
+    options.iteration.shape.experts = {.num_experts = experts.num_experts,
+                                       .num_active = experts.num_active,
+                                       .intermediate_size = experts.intermediate_size,
+                                       .shared_intermediate_size = experts.shared_intermediate_size,
+                                       .first_layer = model->num_layers - experts.num_layers};
+  }
   options.iteration.cache = {
       {.num_layers = value("n_layers"),
        .num_kv_heads = value("n_kv_heads"),
