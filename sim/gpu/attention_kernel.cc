@@ -19,11 +19,14 @@ std::int64_t bound(const Value& scope, std::string_view key, std::int64_t fallba
 }
 
 const std::vector<std::string> kRules{"always", "grouped_unwindowed"};
+const std::vector<std::string> kEntryForms{"any", "operands", "converted"};
 
 KernelScope read_scope(const Value& map) {
   KernelScope scope;
   if (!map.exists()) return scope;
   if (map.at("when").as_choice(kRules, "always") != "always") scope.when = Applies::grouped_unwindowed;
+  const std::string form = map.at("entries").as_choice(kEntryForms, "any");
+  scope.entries = static_cast<EntryForm>(std::ranges::find(kEntryForms, form) - kEntryForms.begin());
   scope.math_bits = map.integer("math_bits", {.fallback = 0, .min = 0, .max = 16});
   if (scope.math_bits != 0 && scope.math_bits != 8 && scope.math_bits != 16) {
     map.at("math_bits").error("expected 8 or 16, or no such key for both");
@@ -32,6 +35,7 @@ KernelScope read_scope(const Value& map) {
   scope.max_group = bound(map, "max_group", scope.max_group);
   scope.min_head_dim = bound(map, "min_head_dim", scope.min_head_dim);
   scope.max_head_dim = bound(map, "max_head_dim", scope.max_head_dim);
+  scope.max_entries = map.integer("max_entries", {.fallback = scope.max_entries, .min = 1, .max = scope.max_entries});
   scope.min_blocks_per_sm = map.at("min_blocks_per_sm").as_number({.fallback = 0.0, .min = 0, .max = 1e6});
   return scope;
 }
@@ -40,12 +44,13 @@ void read_tiles(const Value& list, AttentionKernel& kernel) {
   for (const Value& pair : list.items()) {
     const std::int64_t head_dim = pair.integer("head_dim", {.fallback = {}, .min = 1, .max = kMaxCount});
     const std::int64_t entries = pair.integer("entries", {.fallback = {}, .min = 1, .max = kMaxCount});
-    if (!kernel.tiles.empty() && head_dim <= kernel.tiles.back().first) {
+    if (!kernel.tiles.empty() && head_dim <= kernel.tiles.back().head_dim) {
       pair.error("head_dim must ascend from entry to entry");
     }
-    kernel.tiles.emplace_back(head_dim, entries);
+    const std::int64_t rows = pair.integer("query_rows", {.fallback = 0, .min = 0, .max = kMaxCount});
+    kernel.tiles.push_back({head_dim, entries, rows});
   }
-  if (kernel.tiles.empty()) list.error("expected at least one {head_dim, entries}");
+  if (kernel.tiles.empty()) list.error("expected at least one {head_dim, entries, query_rows}");
 }
 
 }  // namespace
@@ -55,6 +60,11 @@ bool KernelScope::serves(const DecodeAttentionWork& work, std::int64_t num_sms) 
   if ((math_bits != 0 && math_bits != work.math_bits) || work.query_heads_per_task < min_group ||
       work.query_heads_per_task > max_group || work.head_dim < min_head_dim || work.head_dim > max_head_dim) {
     return false;
+  }
+  const bool converts = std::ranges::any_of(work.tasks, [](const AttentionTask& task) { return task.dequantized_elements > 0; });
+  if (entries != EntryForm::any && converts != (entries == EntryForm::converted)) return false;
+  for (const AttentionTask& task : work.tasks) {
+    if (task.num_entries + task.hidden_entries > max_entries) return false;
   }
   if (min_blocks_per_sm <= 0) return true;
   double blocks = 0;
@@ -66,12 +76,17 @@ bool KernelScope::serves(const DecodeAttentionWork& work, std::int64_t num_sms) 
 }
 
 std::int64_t AttentionKernel::tile_entries(std::int64_t head_dim) const {
-  for (const auto& [largest_head_dim, entries] : tiles) {
-    if (head_dim <= largest_head_dim) return entries;
+  for (const KernelTile& tile : tiles) {
+    if (head_dim <= tile.head_dim) return tile.entries;
   }
   // Beyond the list the scratch memory of one tile stays constant: entries x head_dim does.
-  const auto& [largest_head_dim, entries] = tiles.back();
-  return std::max<std::int64_t>(1, entries * largest_head_dim / head_dim);
+  return std::max<std::int64_t>(1, tiles.back().entries * tiles.back().head_dim / head_dim);
+}
+
+std::int64_t AttentionKernel::tile_rows(std::int64_t head_dim) const {
+  const auto tile = std::ranges::find_if(tiles, [&](const KernelTile& each) { return head_dim <= each.head_dim; });
+  const std::int64_t rows = tile == tiles.end() ? tiles.back().query_rows : tile->query_rows;
+  return rows == 0 ? tile_query_rows : rows;
 }
 
 AttentionKernel AttentionKernel::at_clock(double gpu_clock) const {
@@ -114,6 +129,7 @@ AttentionKernel read_attention_kernel(const Value& map, std::vector<ProfileFact>
   kernel.tensor_efficiency = facts.number("tensor_efficiency", 0.001, 1);
   kernel.transpose_rate =
       facts.quantity("transpose_rate", {.dimension = Dimension::rate, .fallback = {}, .min = 1, .max = 1e18});
+  if (map.at("memory_share").exists()) kernel.memory_share = facts.number("memory_share", 0.01, 1);
   read_tiles(map.at("tiles"), kernel);
   return kernel;
 }

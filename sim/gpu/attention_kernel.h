@@ -20,10 +20,18 @@ enum class Applies : std::uint8_t {
   grouped_unwindowed,  ///< more than one query head a KV head, and no sliding window
 };
 
+/// How the entries are stored, against what the arithmetic takes.
+enum class EntryForm : std::uint8_t {
+  any,
+  operands,   ///< used as they are
+  converted,  ///< to the operands' form first (fp8 under 16-bit arithmetic, integers)
+};
+
 /// Which shapes a framework hands to a kernel. A shape is served when every condition holds.
 struct KernelScope {
   Applies when = Applies::always;
   std::int64_t math_bits = 0;  ///< 16 or 8; 0: both
+  EntryForm entries = EntryForm::any;
   std::int64_t min_group = 1;  ///< query heads of a KV head
   std::int64_t max_group = 1 << 20;
   std::int64_t min_head_dim = 1;
@@ -32,8 +40,19 @@ struct KernelScope {
   /// (decoderXQARunner.cpp, mayHavePerfGain, asks for a quarter). Example: 8 tasks of 1,000 entries are 8 x 7 blocks, 0.42
   /// of 132 SMs.
   double min_blocks_per_sm = 0;
+  /// Entries of the longest task, those before its window too: FlashAttention-3 compiles a kernel of its own for calls that
+  /// it never splits, those of at most four tiles (hopper/heuristics.h).
+  std::int64_t max_entries = std::int64_t{1} << 40;
 
   [[nodiscard]] bool serves(const DecodeAttentionWork& work, std::int64_t num_sms) const;
+};
+
+/// Shape of one tile. A wide tile wastes tensor throughput on decode's few query rows: FlashAttention-3 with fp8 pads
+/// them to 192 at head_dim 64 and to 128 at 128 (hopper/tile_size.h), and reads 1.26 times fewer elements a second at 64.
+struct KernelTile {
+  std::int64_t head_dim = 0;  ///< the largest it serves
+  std::int64_t entries = 0;
+  std::int64_t query_rows = 0;  ///< 0: the kernel's tile_query_rows
 };
 
 /// Times in seconds.
@@ -59,10 +78,13 @@ struct AttentionKernel {
   std::int64_t tile_query_rows = 64;  ///< query heads of a group share one tile (rows are padded to this)
   double tensor_efficiency = 0;       ///< of the tensor throughput inside a tile, 0..1
   double transpose_rate = 0;          ///< V elements/s per SM that an 8-bit kernel brings into the tensor cores' layout
-  std::vector<std::pair<std::int64_t, std::int64_t>> tiles;  ///< {largest head_dim, entries}, ascending
+  double memory_share = 1;           ///< of the read bandwidth, that the order of its addresses reaches, (0, 1]
+  std::vector<KernelTile> tiles;     ///< head_dim ascending
 
   /// Entries in one tile. The tile shrinks as head_dim grows, because K and V tiles share the SM's scratch memory.
   [[nodiscard]] std::int64_t tile_entries(std::int64_t head_dim) const;
+  /// Query heads of one tile: its own figure, or tile_query_rows.
+  [[nodiscard]] std::int64_t tile_rows(std::int64_t head_dim) const;
   /// The kernel on a GPU of another clock: the same cycles. Example: 7 us at 1,410 MHz are 4.06 us at 2,430 MHz; the fixed
   /// times of FlashAttention-2, measured on both, are 6.9 and 3.5 us.
   [[nodiscard]] AttentionKernel at_clock(double gpu_clock) const;

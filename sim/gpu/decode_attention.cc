@@ -21,7 +21,7 @@ constexpr double kFlopsPerLaneOperation = 2;  // a profile counts a multiply-add
 // Blocks and memory slow each other down as both near saturation: (waves^p + memory^p)^(1/p). p = 1 would be one after
 // the other, infinity side by side. Calibrated on: decode_attn rows of aiconfigurator-core 0.12.0, where 2.5 to 5 fit
 // alike and better than 1.5 (b300_sxm) or as well (h100_sxm).
-constexpr double kOverlap = 4;
+constexpr double kOverlap = 6;
 constexpr std::int64_t kMaxTasks = std::int64_t{1} << 40;
 constexpr double kMaxBytes = 1e18;   // far beyond any device
 constexpr double kMaxSeconds = 1e6;  // keeps a duration inside 64 bits of picoseconds
@@ -110,7 +110,7 @@ SplitTask split_task(const AttentionTask& task, const DecodeAttentionWork& work,
 
   const double head_dim = static_cast<double>(work.head_dim);
   const double tile_elements = static_cast<double>(own_tiles * cut.tile_entries) * head_dim;     // of K; as many of V
-  const double tensor_flops = 4 * static_cast<double>(kernel.tile_query_rows) * tile_elements +  // q.K and p.V
+  const double tensor_flops = 4 * static_cast<double>(kernel.tile_rows(work.head_dim)) * tile_elements +  // q.K and p.V
                               2 * task.reconstruction_macs * share;
   result.arithmetic_time = residents * (tensor_flops / rates.tensor + tile_elements / rates.transpose +
                                         task.dequantized_elements * share * kDequantizeOperations / rates.lanes);
@@ -143,8 +143,9 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
   Cut cut;
   cut.tile_entries = kernel.tile_entries(work.head_dim);
   if (kernel.shares_kv) {
-    cut.blocks_per_task = ceil_div(work.query_heads_per_task, kernel.tile_query_rows);
-    cut.query_rows = std::min(work.query_heads_per_task, kernel.tile_query_rows);
+    const std::int64_t tile_rows = kernel.tile_rows(work.head_dim);
+    cut.blocks_per_task = ceil_div(work.query_heads_per_task, tile_rows);
+    cut.query_rows = std::min(work.query_heads_per_task, tile_rows);
   } else {
     cut.blocks_per_task = work.query_heads_per_task;
   }
@@ -207,9 +208,14 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
     }
   }
   // The first wave has nothing to stream until its overhead is over; after that blocks hide it behind each other's loads.
-  const double waves = dispatch_in_waves(std::move(groups), num_slots) - cut.block_overhead +
-                       kernel.empty_block_time * empty_blocks / static_cast<double>(num_slots);
-  const TrafficTime hbm = traffic_time(profile, memory, traffic);
+  std::vector<SlotsDone> done = dispatch_blocks(std::move(groups), num_slots);
+  const double late = kernel.empty_block_time * empty_blocks / static_cast<double>(num_slots) - cut.block_overhead;
+  for (SlotsDone& slots : done) {
+    if (slots.at > 0) slots.at += late;
+  }
+  const double waves = done.back().at;
+  TrafficTime hbm = traffic_time(profile, memory, traffic);
+  hbm.seconds /= kernel.memory_share;
   const double l2_time = bytes * static_cast<double>(cut.blocks_per_task) / profile.l2_bandwidth;
   double fixed = profile.graph_launch_latency + kernel.fixed_time +
                  kernel.sequence_time * static_cast<double>(work.num_sequences) + cut.block_overhead;
@@ -219,10 +225,7 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
   }
   if (work.interleaves_groups && work.query_heads_per_task > 1) fixed += kernel.regroup_time;
   const double memory_time = std::max(hbm.seconds, l2_time);
-  const double longest = std::max(waves, memory_time);
-  const double body =
-      longest > 0 ? longest * std::pow(1 + std::pow(std::min(waves, memory_time) / longest, kOverlap), 1 / kOverlap)
-                  : 0;
+  const double body = time_on_shared_memory(done, memory_time, kOverlap);
   const double duration = std::max(profile.host_launch_time, fixed + body);
 
   if (!(duration < kMaxSeconds)) {

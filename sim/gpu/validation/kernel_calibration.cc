@@ -24,8 +24,9 @@ std::vector<Constant> free_constants(const AttentionKernel& kernel) {
        {&AttentionKernel::fixed_time, &AttentionKernel::sequence_time, &AttentionKernel::task_time,
         &AttentionKernel::task_time_per_channel, &AttentionKernel::output_time, &AttentionKernel::empty_block_time,
         &AttentionKernel::regroup_time, &AttentionKernel::combine_time, &AttentionKernel::combine_output_time,
-        &AttentionKernel::tensor_efficiency, &AttentionKernel::transpose_rate}) {
+        &AttentionKernel::tensor_efficiency, &AttentionKernel::transpose_rate, &AttentionKernel::memory_share}) {
     const double value = kernel.*constant;
+    if (constant == &AttentionKernel::memory_share && value == 1) continue;
     if (value > 0 && !(constant == &AttentionKernel::transpose_rate && value > kUnusedRate))
       constants.push_back(constant);
   }
@@ -77,6 +78,7 @@ AttentionKernel calibrate_kernel(const AttentionKernel& start, const std::vector
       result.*constants[index] *= std::exp(std::clamp(step[static_cast<Eigen::Index>(index)], -2.0, 2.0));
     }
     result.tensor_efficiency = std::min(result.tensor_efficiency, 1.0);
+    result.memory_share = std::min(result.memory_share, 1.0);
     return result;
   };
   Residuals residuals(profiles, rows);

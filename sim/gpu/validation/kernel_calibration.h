@@ -2,8 +2,8 @@
 // The free constants of one attention kernel, fitted to measured times: least squares of log(predicted / measured), with
 // errors beyond 5 % counted linearly (soft L1), by Levenberg-Marquardt over the logarithms of the constants.
 //
-// What is fitted: every time of the kernel that is not zero, its tensor efficiency and its transpose rate where it has
-// one. What is not: split rule, tiles, resident blocks, bytes in flight, which shapes the kernel serves.
+// What is fitted: every time of the kernel that is not zero, its tensor efficiency, and its transpose rate and memory
+// share where it has them. What is not: split rule, tiles, resident blocks, bytes in flight, which shapes the kernel serves.
 
 #include <vector>
 
