@@ -61,7 +61,8 @@ bool KernelScope::serves(const DecodeAttentionWork& work, std::int64_t num_sms) 
       work.query_heads_per_task > max_group || work.head_dim < min_head_dim || work.head_dim > max_head_dim) {
     return false;
   }
-  const bool converts = std::ranges::any_of(work.tasks, [](const AttentionTask& task) { return task.dequantized_elements > 0; });
+  const bool converts =
+      std::ranges::any_of(work.tasks, [](const AttentionTask& task) { return task.dequantized_elements > 0; });
   if (entries != EntryForm::any && converts != (entries == EntryForm::converted)) return false;
   for (const AttentionTask& task : work.tasks) {
     if (task.num_entries + task.hidden_entries > max_entries) return false;

@@ -78,8 +78,8 @@ struct AttentionKernel {
   std::int64_t tile_query_rows = 64;  ///< query heads of a group share one tile (rows are padded to this)
   double tensor_efficiency = 0;       ///< of the tensor throughput inside a tile, 0..1
   double transpose_rate = 0;          ///< V elements/s per SM that an 8-bit kernel brings into the tensor cores' layout
-  double memory_share = 1;           ///< of the read bandwidth, that the order of its addresses reaches, (0, 1]
-  std::vector<KernelTile> tiles;     ///< head_dim ascending
+  double memory_share = 1;            ///< of the read bandwidth, that the order of its addresses reaches, (0, 1]
+  std::vector<KernelTile> tiles;      ///< head_dim ascending
 
   /// Entries in one tile. The tile shrinks as head_dim grows, because K and V tiles share the SM's scratch memory.
   [[nodiscard]] std::int64_t tile_entries(std::int64_t head_dim) const;

@@ -74,7 +74,8 @@ double time_on_shared_memory(const std::vector<SlotsDone>& done, double memory_t
     const double asked = static_cast<double>(busy) * memory_time / slot_time;
     // The larger of both factored out: asked^p would overflow for a memory that is far too slow.
     const double larger = std::max(asked, 1.0);
-    total += (level.at - start) * larger * std::pow(1 + std::pow(std::min(asked, 1.0) / larger, sharpness), 1 / sharpness);
+    total +=
+        (level.at - start) * larger * std::pow(1 + std::pow(std::min(asked, 1.0) / larger, sharpness), 1 / sharpness);
     start = level.at;
     busy -= level.num_slots;
   }

@@ -18,9 +18,8 @@ namespace {
 // up.
 constexpr double kDequantizeOperations = 2;
 constexpr double kFlopsPerLaneOperation = 2;  // a profile counts a multiply-add as 2 FLOP
-// Blocks and memory slow each other down as both near saturation: (waves^p + memory^p)^(1/p). p = 1 would be one after
-// the other, infinity side by side. Calibrated on: decode_attn rows of aiconfigurator-core 0.12.0, where 2.5 to 5 fit
-// alike and better than 1.5 (b300_sxm) or as well (h100_sxm).
+// Blocks and memory slow each other down as both near saturation (time_on_shared_memory). Calibrated on: decode_attn rows
+// of aiconfigurator-core 0.12.0, where 4 to 10 fit nearly alike.
 constexpr double kOverlap = 6;
 constexpr std::int64_t kMaxTasks = std::int64_t{1} << 40;
 constexpr double kMaxBytes = 1e18;   // far beyond any device
@@ -109,7 +108,7 @@ SplitTask split_task(const AttentionTask& task, const DecodeAttentionWork& work,
   result.stream_time = task_bytes(task) * share * static_cast<double>(kernel.blocks_per_sm) / rates.stream;
 
   const double head_dim = static_cast<double>(work.head_dim);
-  const double tile_elements = static_cast<double>(own_tiles * cut.tile_entries) * head_dim;     // of K; as many of V
+  const double tile_elements = static_cast<double>(own_tiles * cut.tile_entries) * head_dim;  // of K; as many of V
   const double tensor_flops = 4 * static_cast<double>(kernel.tile_rows(work.head_dim)) * tile_elements +  // q.K and p.V
                               2 * task.reconstruction_macs * share;
   result.arithmetic_time = residents * (tensor_flops / rates.tensor + tile_elements / rates.transpose +

@@ -204,12 +204,12 @@ TEST(DecodeAttention, WindowInsideATileTouchesOneTileMore) {
   EXPECT_NEAR(toy_us(work), 18, 0.01);
 }
 
-// 10 us of waves after the first block's overhead and 10 us of memory end after 2^(1/4) of that: 11.89; + 1 + 10 launch.
+// 10 us of waves after the first block's overhead and 10 us of memory end after 2^(1/6) of that: 11.22; + 1 + 10 launch.
 TEST(DecodeAttention, BlocksAndMemoryNearSaturationSlowEachOther) {
   const GpuProfile profile = toy_profile();
   ConstantRateMemory memory(40000 / 10e-6, 1);
   EXPECT_NEAR(to_microseconds(time_decode_attention(profile, memory, tasks(4, 16, 5000), L2State::cold).duration),
-              11 + 10 * 1.18921, 0.01);
+              11 + 10 * 1.12246, 0.01);
 }
 
 // Memory of 100 us cannot begin before the first block's 1 us is over.
