@@ -16,6 +16,8 @@
 #include "cli/validation_file.h"
 #include "gpu/validation/dram_reference.h"
 #include "gpu/validation/measured_report.h"
+#include "gpu/validation/measured_targets.h"
+#include "gpu/validation/sparse_rows.h"
 
 namespace kvtide::cli {
 namespace {
@@ -44,12 +46,82 @@ void add_row(Table& table, const gpu::ErrorGroup& group) {
                  std::isfinite(errors.absolute_median_us) ? fmt::format("{:.2f}", errors.absolute_median_us) : "-"});
 }
 
+/// Target beside figure, misses first.
+std::string targets_text(const std::vector<gpu::TargetResult>& results) {
+  Table table({{"target", Align::left},
+               {"of", Align::left},
+               {"at most %", Align::right},
+               {"found %", Align::right},
+               {"rows", Align::right},
+               {"", Align::left},
+               {"worst group", Align::left}});
+  for (const gpu::TargetResult& result : results) {
+    table.add_row({result.subject, result.statistic, percent(result.target), percent(result.found),
+                   fmt::format("{}", result.rows),
+                   result.is_met() ? "met" : fmt::format("MISSED by {:.1f}", result.found - result.target),
+                   result.worst});
+  }
+  return table.text();
+}
+
+std::string targets_json(const std::vector<gpu::TargetResult>& results) {
+  std::vector<std::string> objects;
+  for (const gpu::TargetResult& result : results) {
+    objects.push_back(fmt::format(
+        R"({{"subject": {}, "statistic": {}, "target": {}, "found": {}, "rows": {}, "met": {}, "worst": {}}})",
+        quoted_text(result.subject), quoted_text(result.statistic), json_number(result.target),
+        json_number(result.found), result.rows, result.is_met(), quoted_text(result.worst)));
+  }
+  return fmt::format("{}", fmt::join(objects, ",\n  "));
+}
+
+std::string tokens_text(double tokens) {
+  return std::isfinite(tokens) ? fmt::format("{:.0f}", tokens) : "none";
+}
+
+/// From which context sparse attention wins, and how many measured rows contradict it by more than a factor of 2.
+std::string crossovers_text(const std::vector<gpu::CrossoverGroup>& groups) {
+  std::vector<Table::Column> columns{{"sparse beats dense", Align::left},
+                                     {"framework", Align::left},
+                                     {"rows", Align::right},
+                                     {"beyond 2x", Align::right},
+                                     {"wrong side", Align::right}};
+  for (const std::int64_t batch : gpu::crossover_batches()) {
+    columns.push_back({fmt::format("from, batch {}", batch), Align::right});
+  }
+  Table table(columns);
+  for (const gpu::CrossoverGroup& group : groups) {
+    std::vector<std::string> cells{group.gpu, group.framework, fmt::format("{}", group.rows),
+                                   fmt::format("{}", group.decided), fmt::format("{}", group.wrong)};
+    for (const double tokens : group.crossovers) cells.push_back(tokens_text(tokens));
+    table.add_row(cells);
+  }
+  return table.text();
+}
+
+std::string crossovers_json(const std::vector<gpu::CrossoverGroup>& groups) {
+  std::vector<std::string> objects;
+  for (const gpu::CrossoverGroup& group : groups) {
+    std::vector<std::string> tokens;
+    for (const double each : group.crossovers) tokens.push_back(json_number(each));
+    objects.push_back(fmt::format(
+        R"({{"gpu": {}, "framework": {}, "rows": {}, "decided": {}, "wrong": {}, "batch": [{}], "tokens": [{}]}})",
+        quoted_text(group.gpu), quoted_text(group.framework), group.rows, group.decided, group.wrong,
+        fmt::join(gpu::crossover_batches(), ", "), fmt::join(tokens, ", ")));
+  }
+  return fmt::format("{}", fmt::join(objects, ",\n  "));
+}
+
 int validate_measured(const Arguments& arguments) {
   const std::vector<std::string> paths(arguments.positional.begin() + 1, arguments.positional.end());
   const gpu::MeasuredReport report =
       gpu::validate_measured(paths, fidelity_option(arguments, gpu::Fidelity::roofline),
                              arguments.text("rows").value_or(""), arguments.text("leave-out").value_or(""));
   if (const auto path = arguments.text("output")) write_validation(*path, report);
+  const bool is_left_out = arguments.text("leave-out").has_value();
+  const std::vector<gpu::TargetResult> targets = gpu::judge_targets(report, is_left_out);
+  std::vector<gpu::CrossoverGroup> crossovers;
+  if (!is_left_out) crossovers = gpu::check_crossovers(gpu::measured_files(paths), gpu::Fidelity::roofline);
   if (arguments.has("json")) {
     std::vector<std::string> groups;
     for (const gpu::ErrorGroup& group : report.groups) {
@@ -57,7 +129,8 @@ int validate_measured(const Arguments& arguments) {
                                    quoted_text(group.gpu), quoted_text(group.operation), quoted_text(group.framework),
                                    quoted_text(group.size_class), statistics_json(group.errors)));
     }
-    fmt::print("{{\"groups\": [\n  {}\n], \"overall\": {{{}}}}}\n", fmt::join(groups, ",\n  "),
+    fmt::print("{{\"groups\": [\n  {}\n], \"targets\": [\n  {}\n], \"crossovers\": [\n  {}\n], \"overall\": {{{}}}}}\n",
+               fmt::join(groups, ",\n  "), targets_json(targets), crossovers_json(crossovers),
                statistics_json(report.overall));
     return kDone;
   }
@@ -77,6 +150,8 @@ int validate_measured(const Arguments& arguments) {
     for (const gpu::ErrorGroup& group : report.octaves) add_row(table, group);
   }
   add_row(table, {"all", "", "", "all", report.overall});
+  if (!targets.empty()) fmt::print("{}\n", targets_text(targets));
+  if (!crossovers.empty()) fmt::print("{}\n", crossovers_text(crossovers));
   fmt::print("{}", table.text());
   return kDone;
 }
@@ -150,8 +225,8 @@ Command validate_command() {
           .summary = "the model against outside measurements",
           .options = {{"output,o", "FILE.h5", "the same as netCDF-4, and a picture of it beside: FILE.png"},
                       {"leave-out", "GPU",
-                       "measured: decode attention of this GPU (or of each) without its rows: kernels of the nearest "
-                       "architecture, fitted again where a sibling shared them"},
+                       "measured: this GPU (or each) without its rows: kernels and links of the nearest architecture, "
+                       "fitted again where a sibling shared them; all operations but compressed_decode"},
                       {"rows", "OUT.csv", "measured, scan: every input row with its prediction"},
                       {"octaves", "", "measured: errors by octave of bytes too"},
                       {"fidelity", "TIER", "measured: roofline (default), sampled or detailed memory"},

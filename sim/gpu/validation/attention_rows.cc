@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "gpu/compressed_attention.h"
 #include "gpu/mla_decode.h"
+#include "gpu/validation/measured_row.h"
 
 namespace kvtide::gpu {
 namespace {
@@ -23,20 +24,33 @@ std::optional<double> element_bytes(const std::string& type) {
 
 }  // namespace
 
-RowPrediction predict_mla_decode(Gpu& gpu, const config::CsvTable& table, std::size_t row) {
+std::optional<DecodeAttentionWork> mla_decode_row(const GpuProfile& profile, const config::CsvTable& table,
+                                                  std::size_t row) {
   MlaShape shape;
   shape.batch = table.integer(row, "batch", 1, kMaxCount);
   shape.num_entries = table.integer(row, "kv_len", 1, kMaxCount);
   shape.num_heads = table.integer(row, "heads", 1, kMaxHeads);
   const std::optional<double> bytes = element_bytes(table.text(row, "kv_dtype"));
-  RowPrediction prediction;
-  if (!bytes || *bytes < 1) return prediction;
+  if (!bytes || *bytes < 1) return std::nullopt;
   shape.element_bits = *bytes > 1 ? 16 : 8;
-  const auto batch = static_cast<double>(shape.batch), heads = static_cast<double>(shape.num_heads);
-  prediction.bytes = batch * static_cast<double>(shape.num_entries) * 576 * *bytes + 2 * batch * heads * (576 + 512);
   try {
-    const DecodeAttentionWork work = mla_decode_work(gpu.profile(), shape, table.text(row, "framework"));
-    prediction.microseconds = to_microseconds(gpu.decode_attention(work, L2State::warm).duration);
+    return mla_decode_work(profile, shape, table.text(row, "framework"));
+  } catch (const InputError&) {
+    return std::nullopt;  // this GPU has no latent kernel of the framework
+  }
+}
+
+RowPrediction predict_mla_decode(Gpu& gpu, const config::CsvTable& table, std::size_t row) {
+  RowPrediction prediction;
+  const std::optional<DecodeAttentionWork> work = mla_decode_row(gpu.profile(), table, row);
+  if (!work) return prediction;
+  const auto batch = static_cast<double>(table.integer(row, "batch", 1, kMaxCount));
+  const auto heads = static_cast<double>(table.integer(row, "heads", 1, kMaxHeads));
+  const auto entries = static_cast<double>(table.integer(row, "kv_len", 1, kMaxCount));
+  prediction.bytes =
+      batch * entries * 576 * *element_bytes(table.text(row, "kv_dtype")) + 2 * batch * heads * (576 + 512);
+  try {
+    prediction.microseconds = to_microseconds(gpu.decode_attention(*work, L2State::warm).duration);
   } catch (const InputError&) {
     // No latent kernel serves the shape: counted as refused.
   }

@@ -1,6 +1,5 @@
 #pragma once
-// The free constants of one attention kernel, fitted to measured times: least squares of log(predicted / measured), with
-// errors beyond 5 % counted linearly (soft L1), by Levenberg-Marquardt over the logarithms of the constants.
+// The free constants of one attention kernel, fitted to measured times (constant_fit.h).
 //
 // What is fitted: every time of the kernel that is not zero, its tensor efficiency, and its transpose rate and memory
 // share where it has them. What is not: split rule, tiles, resident blocks, bytes in flight, which shapes the kernel serves.

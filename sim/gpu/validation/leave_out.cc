@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "gpu/validation/kernel_calibration.h"
+#include "gpu/validation/kernel_set_leave_out.h"
 #include "gpu/validation/measured_row.h"
 
 namespace kvtide::gpu {
@@ -20,21 +21,27 @@ bool is_calibrated_on(const GpuProfile& profile, const std::string& kernel, cons
   });
 }
 
+/// The work of a row of decode_attn or mla_decode.
+std::optional<DecodeAttentionWork> attention_row(const GpuProfile& profile, const std::string& operation,
+                                                 const config::CsvTable& table, std::size_t row) {
+  return operation == "mla_decode" ? mla_decode_row(profile, table, row) : decode_attention_row(profile, table, row);
+}
+
 /// Rows of the measured files that `kernel` serves on the donor.
 std::vector<CalibrationRow> rows_of(const GpuProfile& donor, const AttentionKernel& kernel,
                                     const std::vector<std::string>& paths) {
   std::vector<CalibrationRow> rows;
   for (const std::string& path : paths) {
     const MeasuredFile file = parse_measured_file_name(path);
-    if (file.operation != "decode_attn" || load_gpu_profile(file.gpu).name != donor.name) continue;
+    const std::string operation = kernel.framework.starts_with("mla-") ? "mla_decode" : "decode_attn";
+    if (file.operation != operation || load_gpu_profile(file.gpu).name != donor.name) continue;
     const config::CsvTable table = config::CsvTable::load(path);
     for (std::size_t row = 0; row < table.num_rows(); ++row) {
-      if (table.text(row, "framework") != kernel.framework) continue;
-      const std::optional<DecodeAttentionWork> work = decode_attention_row(donor, table, row);
+      const std::optional<DecodeAttentionWork> work = attention_row(donor, operation, table, row);
       const double measured = table.number(row, "latency_us", -1e12, 1e12);
       if (!work || measured <= 0) continue;
       try {
-        if (donor.attention_kernel(kernel.framework, *work).name == kernel.name) rows.push_back({0, *work, measured});
+        if (donor.attention_kernel(work->kernel, *work).name == kernel.name) rows.push_back({0, *work, measured});
       } catch (const InputError&) {
         // Served by no kernel: no row of this one.
       }
@@ -149,6 +156,12 @@ GpuProfile leave_out(const std::string& gpu, const std::vector<std::string>& pat
   append_kernels(donor, unknown, kernels);
   for (AttentionKernel& kernel : kernels) kernel = kernel.at_clock(profile.clock);
   profile.attention_kernels = std::move(kernels);
+  const double own_share = profile.kernels.matmul_share;
+  profile.kernels = kernel_set_without(donor, csv_name, paths);
+  if (own_share > 0 && profile.kernels.matmul_share > 0) {
+    profile.tensor_derating = std::min(1.0, profile.tensor_derating * own_share / profile.kernels.matmul_share);
+  }
+  profile.interconnect = interconnect_without(profile);
   return profile;
 }
 

@@ -14,7 +14,7 @@
 namespace kvtide::gpu {
 
 /// @param gpu    name or alias of a profile
-/// @param paths  measured files; of those, the decode_attn rows of other GPUs feed the new fits
+/// @param paths  measured files; of those, rows of other GPUs feed the new fits
 /// @throws InputError  no nearest architecture is known for this GPU, damaged tables
 [[nodiscard]] GpuProfile leave_out(const std::string& gpu, const std::vector<std::string>& paths);
 

@@ -25,26 +25,6 @@ struct Errors {
 
 using GroupKey = std::tuple<std::string, std::string, std::string, std::string>;
 
-/// The files that the arguments name, in order; those of a folder sorted by name.
-std::vector<std::string> files_of(const std::vector<std::string>& paths) {
-  std::vector<std::string> files;
-  for (const std::string& path : paths) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(path, error)) {
-      files.push_back(path);
-      continue;
-    }
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-      if (entry.path().extension() == ".csv") found.push_back(entry.path().string());
-    }
-    if (found.empty()) throw InputError(fmt::format("{}: no files <gpu>_<operation>.csv here", path));
-    std::ranges::sort(found);
-    files.insert(files.end(), found.begin(), found.end());
-  }
-  return files;
-}
-
 /// Fixed order of the size octaves: the exponent leads in the key, the label follows.
 std::string octave_key(double bytes) {
   const int exponent = bytes > 0 ? static_cast<int>(std::floor(std::log2(bytes / (1 << 20)))) : -20;
@@ -94,6 +74,25 @@ std::vector<ErrorGroup> groups_of(const std::map<GroupKey, Errors>& errors) {
 
 }  // namespace
 
+std::vector<std::string> measured_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+      if (entry.path().extension() == ".csv") found.push_back(entry.path().string());
+    }
+    if (found.empty()) throw InputError(fmt::format("{}: no files <gpu>_<operation>.csv here", path));
+    std::ranges::sort(found);
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
 ErrorStatistics error_statistics(std::vector<double> signed_errors, std::int64_t refused) {
   ErrorStatistics result;
   result.rows = static_cast<std::int64_t>(signed_errors.size());
@@ -115,30 +114,34 @@ ErrorStatistics error_statistics(std::vector<double> signed_errors, std::int64_t
 
 MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity fidelity, const std::string& rows_path,
                                  const std::string& left_out_gpu) {
-  const std::vector<std::string> files = files_of(paths);
+  const std::vector<std::string> files = measured_files(paths);
   const std::string left_out =
       left_out_gpu.empty() || left_out_gpu == "each" ? left_out_gpu : load_gpu_profile(left_out_gpu).name;
   MeasuredReport report;
   std::map<GroupKey, Errors> classes, octaves;
   Errors overall;
   std::string written;
+  std::map<std::string, GpuProfile> without;  // its own rows, by name of the profile
   for (const std::string& path : files) {
     const MeasuredFile file = parse_measured_file_name(path);
     GpuProfile profile = load_gpu_profile(file.gpu);
     if (!left_out.empty()) {
-      if (file.operation != "decode_attn" || (left_out != "each" && profile.name != left_out)) continue;
-      profile = leave_out(profile.name, files);
+      if (file.operation == "compressed_decode" || (left_out != "each" && profile.name != left_out)) continue;
+      if (!without.contains(profile.name)) without.emplace(profile.name, leave_out(profile.name, files));
+      profile = without.at(profile.name);
     }
     const config::CsvTable table = config::CsvTable::load(path);
     Gpu gpu(profile, fidelity);
     const double big = 4 * static_cast<double>(gpu.profile().l2_bytes);
     const std::string framework_column = framework_column_of(table);
+    const bool has_parts = std::ranges::find(table.columns(), "op_name") != table.columns().end();
     for (std::size_t row = 0; row < table.num_rows(); ++row) {
       const double measured = table.number(row, "latency_us", -1e12, 1e12);  // computescale rows are differences
       const RowPrediction prediction = predict_row(gpu, file.operation, table, row);
       const std::string framework = framework_column.empty() ? "" : table.text(row, framework_column);
       const std::string operation = prediction.is_difference ? file.operation + " difference" : file.operation;
-      report.rows.push_back({file.gpu, operation, framework, prediction.bytes, measured,
+      report.rows.push_back({file.gpu, operation, framework, has_parts ? table.text(row, "op_name") : "",
+                             prediction.bytes >= big, prediction.bytes, measured,
                              prediction.microseconds.value_or(std::numeric_limits<double>::quiet_NaN())});
       std::vector<Errors*> places{&classes[{file.gpu, operation, framework, "all"}],
                                   &octaves[{file.gpu, operation, framework, octave_key(prediction.bytes)}]};

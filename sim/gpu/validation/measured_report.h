@@ -35,6 +35,8 @@ struct MeasuredRowResult {
   std::string gpu;
   std::string operation;
   std::string framework;
+  std::string part;     ///< of the operation: "all_reduce" of comm; else empty
+  bool is_big = false;  ///< bytes >= 4 x L2
   double bytes = 0;
   double measured_us = 0;
   double predicted_us = 0;  ///< NaN where the model refuses the row
@@ -47,13 +49,17 @@ struct MeasuredReport {
   std::vector<MeasuredRowResult> rows;  ///< every row of every file, in order
 };
 
+/// Files that the arguments name, in order; those of a folder sorted by name.
+/// @throws InputError  a folder without CSV files
+[[nodiscard]] std::vector<std::string> measured_files(const std::vector<std::string>& paths);
+
 /// @param signed_errors  (predicted / measured - 1) x 100 of every predicted row
 [[nodiscard]] ErrorStatistics error_statistics(std::vector<double> signed_errors, std::int64_t refused);
 
 /// @param paths      files <gpu>_<operation>.csv, or folders of them
 /// @param rows_path  every input row with its prediction is written here; empty: nowhere
-/// @param left_out_gpu  a GPU whose decode attention is predicted without its own rows (leave_out.h); "each": every GPU in
-///                      turn; only files of decode_attn then count, and of a named GPU only its own. Empty: none
+/// @param left_out_gpu  a GPU that is predicted without its own rows (leave_out.h); "each": every GPU in turn. Files of
+///                      compressed_decode then do not count, and of a named GPU only its own do. Empty: none
 /// @throws InputError        no files, a GPU without a profile, damaged tables
 /// @throws EnvironmentError  rows_path cannot be written
 [[nodiscard]] MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity fidelity,

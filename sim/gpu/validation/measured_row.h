@@ -46,4 +46,8 @@ struct RowPrediction {
 [[nodiscard]] std::optional<DecodeAttentionWork> decode_attention_row(const GpuProfile& profile,
                                                                       const config::CsvTable& table, std::size_t row);
 
+/// The same for a mla_decode row.
+[[nodiscard]] std::optional<DecodeAttentionWork> mla_decode_row(const GpuProfile& profile,
+                                                                const config::CsvTable& table, std::size_t row);
+
 }  // namespace kvtide::gpu
