@@ -71,6 +71,16 @@ void keep_what_blackwell_resembles(GpuProfile& hopper) {
   hopper.attention_kernels = std::move(kernels);
 }
 
+/// SGLang runs FlashAttention-3 on Ampere as vLLM does on Hopper, so Hopper's recipe stands in for it, not the
+/// FlashAttention-2 of the other neighbour.
+void append_flash_attention_3(const std::string& framework, std::vector<AttentionKernel>& kernels) {
+  for (AttentionKernel kernel : load_gpu_profile("h100-sxm").attention_kernels) {
+    if (kernel.framework != "vllm" || kernel.scope.math_bits == 8) continue;
+    kernel.framework = framework;
+    kernels.push_back(kernel);
+  }
+}
+
 /// Kernels of `donor` under every framework that the GPU has; a framework that the donor does not run gets the donor's
 /// default kernels.
 void append_kernels(const GpuProfile& donor, const std::vector<std::string>& frameworks,
@@ -148,6 +158,7 @@ GpuProfile leave_out(const std::string& gpu, const std::vector<std::string>& pat
   }
   const GpuProfile donor = load_gpu_profile(nearest_gpus(profile.name).front());
   std::vector<std::string> unknown;
+  if (profile.name == "a100-sxm-80gb") append_flash_attention_3("sglang", kernels);
   for (const std::string& framework : frameworks) {
     if (std::ranges::none_of(kernels, [&](const AttentionKernel& kernel) { return kernel.framework == framework; })) {
       unknown.push_back(framework);
