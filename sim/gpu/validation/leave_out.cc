@@ -72,11 +72,13 @@ void keep_what_blackwell_resembles(GpuProfile& hopper) {
 }
 
 /// SGLang runs FlashAttention-3 on Ampere as vLLM does on Hopper, so Hopper's recipe stands in for it, not the
-/// FlashAttention-2 of the other neighbour.
+/// FlashAttention-2 of the other neighbour. Its tile there is published: 112 entries (hopper/tile_size.h, sm8x, varlen).
 void append_flash_attention_3(const std::string& framework, std::vector<AttentionKernel>& kernels) {
   for (AttentionKernel kernel : load_gpu_profile("h100-sxm").attention_kernels) {
     if (kernel.framework != "vllm" || kernel.scope.math_bits == 8) continue;
     kernel.framework = framework;
+    kernel.tiles = {{.head_dim = 128, .entries = 112}};
+    kernel.max_splits = 128;
     kernels.push_back(kernel);
   }
 }
