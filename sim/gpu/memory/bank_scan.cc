@@ -14,13 +14,16 @@ KVTIDE_INLINE void load(Lanes& lanes, const std::int32_t* values) {
   std::memcpy(&lanes, values, sizeof(lanes));
 }
 
-KVTIDE_INLINE std::int32_t smallest(const Lanes& lanes) {
-  Lanes least = lanes;
-  Lanes other = __builtin_shufflevector(least, least, 4, 5, 6, 7, 0, 1, 2, 3);
-  least = least < other ? least : other;
-  other = __builtin_shufflevector(least, least, 2, 3, 0, 1, 6, 7, 4, 5);
-  least = least < other ? least : other;
-  return std::min(least[0], least[1]);
+/// The smallest lane of either; both in one go.
+KVTIDE_INLINE BankScan smallest(const Lanes& oldest, const Lanes& next) {
+  const Lanes low = __builtin_shufflevector(oldest, next, 0, 1, 2, 3, 8, 9, 10, 11);
+  const Lanes high = __builtin_shufflevector(oldest, next, 4, 5, 6, 7, 12, 13, 14, 15);
+  Lanes least = low < high ? low : high;  // four lanes of oldest, four of next
+  const Lanes pairs = __builtin_shufflevector(least, least, 2, 3, 0, 1, 6, 7, 4, 5);
+  least = least < pairs ? least : pairs;
+  const Lanes singles = __builtin_shufflevector(least, least, 1, 0, 3, 2, 5, 4, 7, 6);
+  least = least < singles ? least : singles;
+  return {.oldest = least[0], .next = least[4]};
 }
 
 /// @param gates  null: the banks' own gates only
@@ -50,7 +53,7 @@ KVTIDE_INLINE BankScan scan(const std::int32_t* key, const ShortTick* gate, cons
     const Lanes candidate = keys == none ? none : ready;
     next = next < candidate ? next : candidate;
   }
-  return {.oldest = smallest(oldest), .next = smallest(next)};
+  return smallest(oldest, next);
 }
 
 BankScan portable_columns(const std::int32_t* key, const ShortTick* gate, int count, ShortTick now) {
