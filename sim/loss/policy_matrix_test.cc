@@ -220,5 +220,73 @@ TEST(PolicyMatrix, ScoringIsChargedToTheMachine) {
   }
 }
 
+/// What becomes of the positions that are not chosen, whoever chose.
+std::vector<Row> rests() {
+  std::vector<Row> rows;
+  for (const kv::Rest rest : {kv::Rest::unread, kv::Rest::host, kv::Rest::values, kv::Rest::weighted, kv::Rest::votes,
+                              kv::Rest::following, kv::Rest::compensated}) {
+    for (const char* scorer : {"attention_sum", "knorm", "quest", "streaming"}) {
+      kv::Evict stage{.granularity = kv::Granularity::token, .rest = rest, .spread = 4};
+      rows.push_back({std::string(scorer) + "/rest" + std::to_string(static_cast<int>(rest)), with(scorer, 16, stage)});
+    }
+  }
+  return rows;
+}
+
+TEST(PolicyMatrix, WhatBecomesOfTheRestChangesNothingWhereNothingIsLeft) {
+  AttentionReference reference({kCompressed, kPositions - 1});
+  reference.add_layer(layer());
+  for (Row row : rests()) {
+    for (const kv::HeadCache& head : cache_of(row, 15).heads) ASSERT_EQ(kept_of(head, 15), 15) << row.name;
+    std::get<kv::Evict>(row.setting.stages.front()).keep = 1'000'000;
+    const PositionLoss loss = measure_loss(reference, {cache_of(row, kCompressed)}, HeadReduction::mean);
+    EXPECT_EQ(loss.output_error, 0) << row.name;
+    EXPECT_EQ(loss.lost_attention, 0) << row.name;
+  }
+}
+
+TEST(PolicyMatrix, LossOfTheRestIsAdditive) {
+  AttentionReference reference({kCompressed, kPositions - 1});
+  reference.add_layer(layer());
+  for (const Row& row : rests()) {
+    const PositionLoss loss = measure_loss(reference, {cache_of(row, kCompressed)}, HeadReduction::mean);
+    const double sum = std::accumulate(loss.output_loss_signed.begin(), loss.output_loss_signed.end(), 0.0);
+    const double squared = loss.output_error_rms * loss.output_error_rms;
+    EXPECT_NEAR(sum, squared, 1e-5 * squared) << row.name;
+    EXPECT_GT(squared, 0) << row.name;
+    for (const kv::HeadCache& head : cache_of(row, kCompressed).heads) {
+      EXPECT_EQ(head.num_positions, kPositions) << row.name;
+      for (std::int64_t position = kCompressed - 8; position < kPositions; ++position) {
+        EXPECT_GE(head.entries->entry_of[static_cast<std::size_t>(position)], 0) << row.name;
+      }
+    }
+  }
+}
+
+// Memory holds what the machine reads, and of `unread` the pages that it does not: with half of the tokens of 1,000 kept and
+// pages of 16 that is all of them again, give or take a page a head for K and for V.
+TEST(PolicyMatrix, OnlyUnreadPagesAreStoredAndNotRead) {
+  for (const Row& row : rests()) {
+    kv::RecordedScores recorded{4, {1}, {scores_of(row, kCompressed)}, kCompressed, kHeads};
+    const kv::CacheTimeline timeline({small_model(), row.setting, 16, kv::CacheLayout::per_head, 1}, recorded, 1000);
+    Bytes streamed = 0;
+    for (const kv::LayerAttention& attention : timeline.attention()) {
+      for (const gpu::AttentionTask& task : attention.work.tasks) {
+        for (const gpu::PageStream& stream : task.streams) {
+          streamed += stream.bytes * static_cast<Bytes>(task.count * attention.num_layers);
+        }
+      }
+    }
+    const Bytes stored = kv::sequence_bytes(timeline.cache(), 16, kv::CacheLayout::per_head).total;
+    if (row.stage().rest == kv::Rest::unread) {
+      constexpr Bytes kAllPages = Bytes{4} * 2 * 2 * 63 * 16 * kHeadDim * 2;  // 63 pages of 16 hold 1,000
+      EXPECT_GE(stored, kAllPages) << row.name;
+      EXPECT_LT(streamed, stored * 6 / 10) << row.name;
+    } else {
+      EXPECT_EQ(streamed, stored) << row.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvtide::loss
