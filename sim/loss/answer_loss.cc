@@ -22,6 +22,7 @@ AnswerLoss answer_loss(const std::vector<double>& margins, const std::vector<dou
   result.weakest_margin = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < margins.size(); ++i) {
     const double left = margins[i] + (guess - margins[i]) * lost_share[i];
+    result.margins.push_back(left);
     result.loss += softplus(-left) - softplus(-margins[i]);
     result.weakest_margin = std::min(result.weakest_margin, left);
   }

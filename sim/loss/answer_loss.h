@@ -15,8 +15,9 @@
 namespace kvtide::loss {
 
 struct AnswerLoss {
-  double loss = 0;            ///< drop of the answer's log-probability, nats, >= 0 for margins above -ln(choices - 1)
-  double weakest_margin = 0;  ///< the smallest m'_i: a greedy answer fails at its weakest token, whatever the sum is
+  std::vector<double> margins;  ///< [answer token] m'_i; 1 / (1 + exp(-m'_i)) is its probability, earlier ones given
+  double loss = 0;              ///< drop of the answer's log-probability, nats, >= 0 for margins above -ln(choices - 1)
+  double weakest_margin = 0;    ///< the smallest m'_i: a greedy answer fails at its weakest token, whatever the sum is
 };
 
 /// @param margins      [answer token] m_i, full cache

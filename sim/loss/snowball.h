@@ -34,4 +34,9 @@ struct Snowball {
 [[nodiscard]] Snowball estimate_snowball(std::span<const double> full_probability, std::span<const double> kept,
                                          double choices);
 
+/// The same where each token's own probability is known, earlier ones given (answer_loss.h).
+/// @param token_probability  [step] p'
+/// @param kept               [step] as above; decides is_trusted only
+[[nodiscard]] Snowball follow_path(std::span<const double> token_probability, std::span<const double> kept);
+
 }  // namespace kvtide::loss

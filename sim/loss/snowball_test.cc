@@ -32,5 +32,15 @@ TEST(Snowball, HalfKeptSourcesAreNotTrusted) {
   EXPECT_TRUE(estimate_snowball(full, std::vector<double>{0.8}, 10).is_trusted);
 }
 
+// 0.5 then 0.8: survival 0.5, 0.4, expected 0.9 right tokens, log-probability ln 0.4; a share of a half spoils the trust.
+TEST(Snowball, KnownProbabilitiesMultiplyAndSharesOnlyDecideTheTrust) {
+  const Snowball path = follow_path(std::vector<double>{0.5, 0.8}, std::vector<double>{0, 1});
+  EXPECT_NEAR(path.survival[1], 0.4, 1e-12);
+  EXPECT_NEAR(path.expected_right_tokens, 0.9, 1e-12);
+  EXPECT_NEAR(path.log_probability, std::log(0.4), 1e-12);
+  EXPECT_TRUE(path.is_trusted);
+  EXPECT_FALSE(follow_path(std::vector<double>{0.5, 0.8}, std::vector<double>{0, 0.5}).is_trusted);
+}
+
 }  // namespace
 }  // namespace kvtide::loss

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "attention/trace.h"
 #include "base/error.h"
@@ -131,16 +132,18 @@ std::vector<PredictedAnswer> predict_prompt(const std::string& capture, const st
       }
     }
   }
-  std::vector<double> full;
-  for (const double margin : answer.margins) full.push_back(1 / (1 + std::exp(-margin)));
   std::vector<PredictedAnswer> predicted;
   predicted.reserve(readings.size());
   for (const AnswerReading& reading : readings) {
     const std::vector<double> lost = reading.lost_share();
     std::vector<double> kept;
     for (const double share : lost) kept.push_back(1 - share);
-    predicted.push_back(
-        {answer_loss(answer.margins, lost, kAnswerChoices), estimate_snowball(full, kept, kAnswerChoices)});
+    PredictedAnswer one;
+    one.loss = answer_loss(answer.margins, lost, kAnswerChoices);
+    std::vector<double> probability;
+    for (const double margin : one.loss.margins) probability.push_back(1 / (1 + std::exp(-margin)));
+    one.snowball = follow_path(probability, kept);
+    predicted.push_back(std::move(one));
   }
   return predicted;
 }

@@ -29,7 +29,7 @@ PredictedRow row(std::string policy, double measured, bool is_failing, double lo
   result.measured.setting.policy = std::move(policy);
   result.measured.loss = measured;
   result.measured.is_failing = is_failing;
-  result.predicted = {loss, margin};
+  result.predicted = {{}, loss, margin};
   return result;
 }
 
