@@ -69,7 +69,10 @@ int validate_e2e(const Arguments& arguments) {
     }
     if (arguments.has("json")) continue;
     if (step_times == StepTimes::machine) {
-      fmt::print("Step times of the modeled GPUs; nothing measured on these runs is used.\n\n");
+      fmt::print(
+          "Step times of the modeled GPUs; nothing measured on these runs is used. GPUs that PCIe joins are staged "
+          "through the "
+          "host unless --interconnect says otherwise: the runs do not tell.\n\n");
     } else {
       fmt::print("\nStep times of the runs' own profile tables; what is checked are the scheduling rules.\n\n");
     }
