@@ -93,7 +93,10 @@ def as_benchmark(name, row):
         return {"name": name, "value": row["share_percent"], "unit": "%", "reference": row.get("tabulated_percent"),
                 "ratio": None, "tier": None, "work": row["label"],
                 "reference_name": "tabulated" if "tabulated_percent" in row else None}
-    if "items_per_second" in row:
+    if "geometric_mean_per_s" in row:
+        value, unit = row["geometric_mean_per_s"], "1/s"
+        work = f"32 B requests, geometric mean; {row['label']} at {quantity(row['worst_per_s'], unit)}"
+    elif "items_per_second" in row:
         work = row.get("label") or {"engine": "events", "gpu": "32 B requests"}.get(room_of(name), "items")
         value, unit = row["items_per_second"], "1/s"
     elif "bytes_per_second" in row:

@@ -36,6 +36,13 @@ def test_what_is_counted_decides_the_unit():
     assert counted["work"] == "tokens"
 
 
+def test_reference_patterns_give_their_mean_and_their_worst():
+    row = {"geometric_mean_per_s": 6.5e6, "worst_per_s": 2.5e6, "label": "worst: hbm3/random32", "cpu_time": 9.0, "time_unit": "s"}
+    one = bench.as_benchmark("Memory/reference_patterns", row)
+    assert (one["value"], one["unit"]) == (6.5e6, "1/s")
+    assert one["work"] == "32 B requests, geometric mean; worst: hbm3/random32 at 2.5 M/s"
+
+
 def test_calibrations_are_shares_with_what_others_found():
     share = bench.as_benchmark("statistics_level_power/0/5", {"share_percent": 86.0, "tabulated_percent": 88.0, "label": "200 runs"})
     assert (share["value"], share["unit"], share["reference"], share["reference_name"]) == (86.0, "%", 88.0, "tabulated")
