@@ -1,0 +1,39 @@
+#pragma once
+// A serving engine for a run: what its cache holds of a sequence, where the GPU's memory goes, what its steps compute. Bytes and held
+// tokens are those of the same compressed cache that the machine and the loss meter read.
+
+#include "experiment/experiment.h"
+#include "gpu/gpu.h"
+#include "kv/served_cache.h"
+#include "model/model.h"
+#include "serving/cache_growth.h"
+#include "serving/machine_step_time.h"
+#include "serving/memory_account.h"
+
+namespace kvtide::experiment {
+
+/// What the setting does to a cache of some context. Example: half of the blocks evicted, the others in fp8: {0.5, 0.5}.
+struct CompressedShare {
+  double entries = 1;  ///< kept of all
+  double bytes = 1;    ///< of a kept entry against 16 bits, metadata included
+};
+
+/// @param setting  the run's compression, resolved  @param context  tokens, >= 1
+[[nodiscard]] CompressedShare compressed_share(const Run& run, const kv::Compression& setting, const Model& model,
+                                               const kv::RecordedScores& scores, std::int64_t context);
+
+/// How a sequence's cache grows, so that it holds `share` of `context` tokens.
+[[nodiscard]] serving::CacheGrowth cache_growth(const kv::Compression& setting, const CompressedShare& share,
+                                                std::int64_t context);
+
+/// Memory of one rank by the rules of the run's engine. @pre run.setting.serving has a value
+/// @param entry_share  CompressedShare::bytes
+[[nodiscard]] serving::MemoryAccount memory_account(const Run& run, const Model& model, const gpu::GpuProfile& profile,
+                                                    double entry_share);
+
+/// @pre run.setting.serving has a value
+[[nodiscard]] serving::MachineStepTime::Options step_options(const Run& run, const kv::Compression& setting,
+                                                             const Model& model, const kv::RecordedScores& scores,
+                                                             double entry_share);
+
+}  // namespace kvtide::experiment
