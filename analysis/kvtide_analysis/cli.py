@@ -51,8 +51,8 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
     plot = commands.add_parser("plot", allow_abbrev=False, help="one figure as PNG, SVG or PDF",
                                description="Draws one figure; the ending of -o chooses the format.")
     plot.add_argument("file", metavar="FILE.h5")
-    plot.add_argument("--what", required=True, choices=PLOT_NAMES,
-                      help="pareto: savings against worst loss of all runs; catalogue: the same, each point named and coloured by its decode time; the others are of one run. phase has two panels: loss folded on the "
+    plot.add_argument("--what", required=True, choices=(*PLOT_NAMES, "plan"),
+                      help="pareto: savings against worst loss of all runs; catalogue: the same, each point named and coloured by its decode time; plan: cost, latency and worst loss of a file of kvtide plan; the others are of one run. phase has two panels: loss folded on the "
                            "period, and where its jumps fall")
     plot.add_argument("--run", type=int, metavar="N",
                       help="run number as in /summary/run (default: the run with the largest worst loss)")
@@ -110,6 +110,18 @@ def _plot(options: argparse.Namespace) -> int:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+
+    if options.what == "plan":
+        from .plan import plot_plan, read_plan
+
+        plan = read_plan(options.file)
+        output = options.output or f"{os.path.splitext(options.file)[0]}-plan.png"
+        figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+        plot_plan(list(axes), plan)
+        figure.suptitle(plan.title, fontsize="medium")
+        figure.savefig(output, dpi=160)
+        print(output)
+        return 0
 
     from .plots import PLOTS
     from .settings import run_label

@@ -68,5 +68,7 @@ int run_command_line(const std::vector<std::string>& arguments);
 [[nodiscard]] Command doctor_command();
 [[nodiscard]] Command completion_command();
 [[nodiscard]] Command import_command();
+[[nodiscard]] Command plan_command();
+[[nodiscard]] Command calibrate_command();
 
 }  // namespace kvtide::cli

@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/table.h"
+#include "planning/calibration_server.h"
+
+namespace kvtide::cli {
+namespace {
+
+constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+
+std::string read_text(const std::string& path) {
+  std::error_code failure;
+  if (!std::filesystem::is_regular_file(path, failure)) throw InputError(fmt::format("{}: no such file", path));
+  if (std::filesystem::file_size(path, failure) > kMaxBytes) {
+    throw InputError(fmt::format("{}: larger than 16 MiB; the printed result is enough", path));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw InputError(fmt::format("{}: cannot be read (permissions?)", path));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string percent(double log_error) {
+  return std::isnan(log_error) ? "-" : fmt::format("{:.1f} %", 100 * std::expm1(log_error));
+}
+
+std::string number(double value) {
+  return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null";
+}
+
+int run(const Arguments& arguments) {
+  planning::BenchmarkedServer server;
+  const auto model = arguments.text("model"), gpu = arguments.text("gpu");
+  if (!model || !gpu) throw InputError("kvtide calibrate: --model and --gpu are required");
+  server.model = *model;
+  server.gpu = *gpu;
+  server.tensor_parallel = arguments.integer("tensor-parallel", 1, 1024).value_or(1);
+  server.max_num_seqs = arguments.integer("max-num-seqs", 1, 65536).value_or(256);
+  server.max_num_batched_tokens = arguments.integer("max-num-batched-tokens", 1, 1 << 20).value_or(8192);
+  std::vector<planning::MeasuredRun> runs;
+  for (const std::string& path : arguments.positional) {
+    for (const planning::MeasuredRun& one : planning::read_benchmarks(read_text(path), path)) runs.push_back(one);
+  }
+  const planning::CalibrationOutcome outcome = planning::calibrate(runs, planning::predict_on(server));
+  const planning::Calibration& fitted = outcome.fitted;
+  if (arguments.has("json")) {
+    fmt::print("{{\"step_factor\": {}, \"step_gap_s\": {}, \"ttft_offset_s\": {}, \"runs\": {}, \"held_out\": {}, ",
+               number(fitted.step_factor), number(fitted.step_gap), number(fitted.ttft_offset), runs.size(),
+               outcome.num_held_out);
+    const auto error = [](const char* name, const planning::CalibrationError& one) {
+      return fmt::format("\"{}\": {{\"ttft\": {}, \"tpot\": {}}}", name, number(one.ttft), number(one.tpot));
+    };
+    fmt::print("\"rms_log_error\": {{{}, {}, {}, {}}}}}\n", error("fitted_before", outcome.before),
+               error("fitted_after", outcome.after), error("held_out_before", outcome.held_out_before),
+               error("held_out_after", outcome.held_out_after));
+    return kDone;
+  }
+  Table table({{"run", Align::right},
+               {"rate /s", Align::right},
+               {"users", Align::right},
+               {"TPOT ms", Align::right},
+               {"before", Align::right},
+               {"after", Align::right},
+               {"TTFT ms", Align::right},
+               {"before", Align::right},
+               {"after", Align::right},
+               {"", Align::left}});
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto ms = [](double seconds) { return fmt::format("{:.2f}", seconds * 1e3); };
+    table.add_row({fmt::format("{}", i), runs[i].rate > 0 ? fmt::format("{:g}", runs[i].rate) : "-",
+                   runs[i].concurrency > 0 ? fmt::format("{}", runs[i].concurrency) : "-", ms(runs[i].mean_tpot),
+                   ms(outcome.predicted_before[i].tpot), ms(outcome.predicted_after[i].tpot), ms(runs[i].mean_ttft),
+                   ms(outcome.predicted_before[i].ttft), ms(outcome.predicted_after[i].ttft),
+                   i % 2 == 1 ? "held out" : ""});
+  }
+  fmt::print("{}\nstep_factor {:.3f}, step_gap {:.3f} ms, ttft_offset {:.1f} ms\n", table.text(), fitted.step_factor,
+             fitted.step_gap * 1e3, fitted.ttft_offset * 1e3);
+  fmt::print(
+      "error (root mean square of ratios): fitted runs TPOT {} -> {}, TTFT {} -> {}; held out TPOT {} -> {}, TTFT {} "
+      "-> {}\n",
+      percent(outcome.before.tpot), percent(outcome.after.tpot), percent(outcome.before.ttft),
+      percent(outcome.after.ttft), percent(outcome.held_out_before.tpot), percent(outcome.held_out_after.tpot),
+      percent(outcome.held_out_before.ttft), percent(outcome.held_out_after.ttft));
+  if (outcome.num_held_out == 0) fmt::print("One run: nothing is held out, so the error after says nothing.\n");
+  fmt::print("In a plan: calibration: {{step_factor: {:.3f}, step_gap: \"{:.3f} ms\", ttft_offset: \"{:.1f} ms\"}}\n",
+             fitted.step_factor, fitted.step_gap * 1e3, fitted.ttft_offset * 1e3);
+  return kDone;
+}
+
+}  // namespace
+
+Command calibrate_command() {
+  return {.name = "calibrate",
+          .positional = "LOG...",
+          .min_positional = 1,
+          .max_positional = 1000,
+          .summary = "your own vLLM or SGLang benchmark results -> the constants of your server, and how well they fit",
+          .options = {{"model", "NAME", "a name of kvtide show models or a config.json"},
+                      {"gpu", "NAME", "a name of kvtide show gpus"},
+                      {"tensor-parallel", "N", "GPUs of the server (1)"},
+                      {"max-num-seqs", "N", "its batch limit (256)"},
+                      {"max-num-batched-tokens", "N", "its tokens a step (8192)"},
+                      {"json", "", "one JSON document on stdout"}},
+          .examples = {"kvtide calibrate bench.log --model llama-3.1-8b --gpu h100-sxm",
+                       "kvtide calibrate rate-*.json --model llama-3.1-70b --gpu h100-sxm --tensor-parallel 4 --json"},
+          .run = &run};
+}
+
+}  // namespace kvtide::cli

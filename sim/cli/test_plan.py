@@ -1,0 +1,82 @@
+"""`kvtide plan`: its JSON, its file, what an interrupted call keeps, what it emits, and what is wrong with a plan."""
+
+import json
+import pathlib
+
+import h5py
+import pytest
+
+from test_command_line import SOURCE, kvtide
+
+PLAN = """
+name: small
+model: smollm2-135m
+fidelity: roofline
+trace: {trace}
+workload: {{poisson: {{rate: "50 /s", input_tokens: 400, output_tokens: 40, requests: 200}}}}
+plan:
+  rate: "{rate} /s"
+  gpus: [l4]
+  max_num_seqs: [4, 16]
+  compression: [none, preset: fp8]
+  slo: {{ttft_p95: "1 s", tpot_p95: "20 ms"}}
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(PLAN.format(trace=SOURCE / "experiments/traces/smollm2-135m-2k.h5", rate=100))
+    return path
+
+
+def test_json_has_every_candidate_and_a_best_one(plan):
+    answer = json.loads(kvtide("plan", plan, "--json", "--quiet", "--no-sensitivity").stdout)
+    assert len(answer["candidates"]) == 4  # two batch limits, two policies
+    best = answer["candidates"][answer["best"]]
+    assert best["feasible"] and best["gpus"] == best["replicas"] * best["tensor_parallel"]
+    assert best["ttft_s"]["p95"] <= 1 and best["tpot_s"]["p95"] <= 0.02
+    assert best["usd_per_hour"] == pytest.approx(best["gpus"] * answer["prices"]["l4"]["usd_per_hour"], rel=1e-4)
+    assert all(one["reason"] for one in answer["candidates"] if not one["feasible"])
+    assert answer["sensitivity"] == []
+
+
+def test_file_opens_and_names_the_choice(plan, tmp_path):
+    output = tmp_path / "small.h5"
+    done = kvtide("plan", plan, "--quiet", "-o", output)
+    assert "cost" not in done.stderr and "KV cache" in done.stdout and "Choice:" in done.stdout
+    with h5py.File(output) as file:
+        assert file["candidates/usd_per_hour"].shape == (4,)
+        assert 0 <= file.attrs["best"] < 4
+        assert file["candidates/ttft_p95_s"].attrs["units"] in ("s", b"s")
+        assert set(file["sensitivity/factor"][()]) == {0.8, 1.2}
+    assert not pathlib.Path(f"{output}.candidates").exists()
+
+
+def test_resume_takes_only_candidates_of_the_same_plan(plan, tmp_path):
+    output = tmp_path / "small.h5"
+    first = json.loads(kvtide("plan", plan, "--quiet", "--json", "--no-sensitivity").stdout)
+    journal = pathlib.Path(f"{output}.candidates")
+    journal.write_text("0123 1 2\nnot a line\n")
+    again = json.loads(kvtide("plan", plan, "--quiet", "--json", "--no-sensitivity", "-o", output, "--resume").stdout)
+    assert again["candidates"] == first["candidates"]
+
+
+def test_emitted_flags_are_those_of_the_choice(plan):
+    text = kvtide("plan", plan, "--emit", "vllm", "--quiet").stdout
+    assert text.startswith("#!/bin/sh") and "vllm serve smollm2-135m" in text and "--max-num-seqs" in text
+    assert kvtide("plan", plan, "--emit", "ollama").returncode == 2
+
+
+def test_nothing_possible_is_exit_code_1_with_reasons(plan):
+    done = kvtide("plan", plan, "--quiet", "--set", "plan.slo.tpot_p95=1 us")
+    assert done.returncode == 1 and "with every request alone" in done.stdout
+
+
+def test_wrong_keys_and_prices_are_named(plan):
+    done = kvtide("plan", plan, "--set", "plan.gpu=h100")
+    assert done.returncode == 2 and "plan.gpu" in done.stderr
+    done = kvtide("plan", plan, "--set", "plan.gpus=[h20]")
+    assert done.returncode == 2 and "no price is known for h20" in done.stderr
+    done = kvtide("plan", plan, "--resume")
+    assert done.returncode == 2 and "-o" in done.stderr

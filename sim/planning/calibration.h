@@ -1,0 +1,61 @@
+#pragma once
+// The few constants of a user's own server that no data sheet has, fitted to its own benchmark runs:
+//   step_factor   every step takes that many times what the modeled GPU needs (clocks, drivers, another kernel version)
+//   step_gap      the device idles that long between steps (host, tokenizer, sampler in Python)
+//   ttft_offset   a client waits that much longer for its first token (network, queueing outside of the engine)
+//
+// Every second run is fitted, the others are held out. Step time is fitted to TPOT alone, the offset then to TTFT: TPOT does not hang on
+// it. Example: steps of 10 ms measured as 11.5 and of 20 ms as 22.5: factor 1.1, gap 0.5 ms.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "planning/benchmark_log.h"
+#include "serving/step_shape.h"
+
+namespace kvtide::planning {
+
+struct Calibration {
+  double step_factor = 1;
+  double step_gap = 0;     ///< s
+  double ttft_offset = 0;  ///< s
+};
+
+/// Step times of another, corrected.
+class CalibratedStepTime : public serving::StepTime {
+ public:
+  /// @param base  outlives this object
+  CalibratedStepTime(serving::StepTime& base, const Calibration& calibration)
+      : base_(base), calibration_(calibration) {}
+  [[nodiscard]] Picoseconds duration(const serving::StepShape& shape) override;
+  [[nodiscard]] Picoseconds decode_run(std::int64_t num_decodes, std::int64_t kv_tokens, std::int64_t steps) override;
+
+ private:
+  serving::StepTime& base_;
+  Calibration calibration_;
+};
+
+struct PredictedRun {
+  double ttft = 0, tpot = 0;  ///< means, s
+};
+/// What a run would have measured.
+using PredictRun = std::function<PredictedRun(const MeasuredRun&, const Calibration&)>;
+
+/// Root mean square of ln(predicted / measured). NaN where there are no runs.
+struct CalibrationError {
+  double ttft = 0, tpot = 0;
+};
+
+struct CalibrationOutcome {
+  Calibration fitted;
+  CalibrationError before, after;                    ///< of the fitted runs
+  CalibrationError held_out_before, held_out_after;  ///< NaN of fewer than two runs
+  std::size_t num_fitted = 0, num_held_out = 0;
+  std::vector<PredictedRun> predicted_before, predicted_after;  ///< [run]
+};
+
+/// @param runs  at least one
+[[nodiscard]] CalibrationOutcome calibrate(const std::vector<MeasuredRun>& runs, const PredictRun& predict);
+
+}  // namespace kvtide::planning

@@ -1,0 +1,81 @@
+#include "planning/calibration_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "experiment/served_engine.h"
+#include "gpu/gpu.h"
+#include "model/model.h"
+#include "planning/plan.h"
+#include "planning/policy.h"
+#include "serving/serving_run.h"
+#include "serving/workload.h"
+
+namespace kvtide::planning {
+namespace {
+
+struct Machine {
+  gpu::Gpu gpu;
+  serving::MachineStepTime step_time;
+  serving::EngineSettings engine;
+};
+
+experiment::Run run_of(const BenchmarkedServer& server) {
+  const std::string yaml = fmt::format(
+      "name: calibration\nmodel: {}\ngpu: {}\ntrace: {{synthetic: {{kind: uniform, tokens: 256}}}}\ntensor_parallel: "
+      "{}\n"
+      "workload: {{poisson: {{rate: \"1 /s\", input_tokens: 1, output_tokens: 1}}}}\n"
+      "engine: {{max_num_seqs: {}, max_num_batched_tokens: {}}}\n",
+      server.model, server.gpu, server.tensor_parallel, server.max_num_seqs, server.max_num_batched_tokens);
+  return experiment::parse_experiment(yaml, "calibrate", ".").runs.front();
+}
+
+}  // namespace
+
+PredictRun predict_on(const BenchmarkedServer& server) {
+  const experiment::Run run = run_of(server);
+  const Model model = load_model(server.model);
+  auto gpu = std::make_shared<gpu::Gpu>(gpu::load_gpu_profile(server.gpu), run.setting.fidelity);
+  const serving::MemoryAccount account = experiment::memory_account(run, model, gpu->profile(), 1);
+  serving::EngineSettings engine{.num_blocks = account.num_blocks(run.setting.page_size),
+                                 .block_size = run.setting.page_size,
+                                 .max_num_seqs = server.max_num_seqs,
+                                 .max_num_batched_tokens = server.max_num_batched_tokens};
+  auto base = std::make_shared<serving::MachineStepTime>(
+      *gpu, experiment::step_options(run, kv::Compression{}, model, kv::RecordedScores{}, 1));
+  return [gpu, base, engine](const MeasuredRun& measured, const Calibration& calibration) {
+    CalibratedStepTime step_time(*base, calibration);
+    serving::SyntheticWorkload workload;
+    workload.num_requests = std::min(measured.requests, kReplayed);
+    workload.input.mean = std::round(measured.mean_input);
+    workload.output.mean = std::round(measured.mean_output);
+    if (measured.rate > 0) {
+      workload.rate = measured.rate;
+    } else {
+      workload.arrivals = serving::ArrivalKind::closed_loop;
+      workload.users =
+          measured.concurrency > 0 ? std::min(measured.concurrency, workload.num_requests) : workload.num_requests;
+    }
+    const auto source = serving::draw_requests(workload, engine.block_size, 1);
+    const serving::ServingOutcome outcome =
+        serving::serve(*source, engine, step_time, {.shared_block_tokens = engine.block_size});
+    PredictedRun predicted;
+    std::int64_t with_tpot = 0;
+    for (const serving::RequestTimes& times : outcome.requests) {
+      predicted.ttft += to_seconds(times.ttft());
+      if (times.output_tokens < 2) continue;
+      predicted.tpot += times.tpot_seconds();
+      ++with_tpot;
+    }
+    predicted.ttft /= static_cast<double>(outcome.requests.size());
+    predicted.tpot = with_tpot > 0 ? predicted.tpot / static_cast<double>(with_tpot) : std::nan("");
+    return predicted;
+  };
+}
+
+}  // namespace kvtide::planning

@@ -1,0 +1,24 @@
+#pragma once
+// The modeled server that a benchmark's runs are held against.
+
+#include <cstdint>
+#include <string>
+
+#include "planning/calibration.h"
+
+namespace kvtide::planning {
+
+struct BenchmarkedServer {
+  std::string model, gpu;
+  std::int64_t tensor_parallel = 1;
+  std::int64_t max_num_seqs = 256;
+  std::int64_t max_num_batched_tokens = 8192;
+};
+
+/// Replays each run with prompts and outputs of its mean lengths: arrivals at random where it has a rate, else so many users that ask
+/// again at once, else everything at the start. At most `kReplayed` requests a run. The cache is uncompressed and has room for all.
+/// @throws InputError  the model does not fit the GPUs
+[[nodiscard]] PredictRun predict_on(const BenchmarkedServer& server);
+inline constexpr std::int64_t kReplayed = 300;
+
+}  // namespace kvtide::planning

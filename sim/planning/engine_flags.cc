@@ -1,0 +1,146 @@
+#include "planning/engine_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace kvtide::planning {
+namespace {
+
+struct CacheType {
+  const char* format;  ///< a codec of ours
+  const char* vllm;
+  const char* sglang;
+  const char* trtllm;
+};
+constexpr std::array kCacheTypes{
+    CacheType{"fp8_e4m3", "fp8", "fp8_e4m3", "fp8"},
+    CacheType{"fp8_e5m2", "fp8_e5m2", "fp8_e5m2", ""},
+    CacheType{"fp8_per_token_head", "fp8_per_token_head", "", ""},
+    CacheType{"int8_per_token_head", "int8_per_token_head", "", ""},
+    CacheType{"int4_per_token_head", "int4_per_token_head", "", ""},
+    CacheType{"nvfp4", "", "fp4_e2m1", "nvfp4"},
+};
+
+std::string vllm_command(const Plan& plan, const Candidate& best, const experiment::ServingSetting& engine,
+                         const std::string& type) {
+  std::string text = fmt::format(
+      "vllm serve {} \\\n  --tensor-parallel-size {} --gpu-memory-utilization {} \\\n  --max-num-seqs {} "
+      "--max-num-batched-tokens {}",
+      plan.model, best.tensor_parallel, engine.memory_share, best.max_num_seqs, engine.max_num_batched_tokens);
+  if (engine.max_model_len > 0) text += fmt::format(" --max-model-len {}", engine.max_model_len);
+  if (!engine.prefix_caching) text += " --no-enable-prefix-caching";
+  if (!type.empty()) text += fmt::format(" \\\n  --kv-cache-dtype {}", type);
+  return text;
+}
+
+std::string sglang_command(const Plan& plan, const Candidate& best, const experiment::ServingSetting& engine,
+                           const std::string& type) {
+  std::string text = fmt::format(
+      "python -m sglang.launch_server --model-path {} \\\n  --tp-size {} --max-running-requests {} "
+      "--chunked-prefill-size {}",
+      plan.model, best.tensor_parallel, best.max_num_seqs, engine.max_num_batched_tokens);
+  if (engine.engine == "sglang" && engine.memory_share > 0) {
+    text += fmt::format(" --mem-fraction-static {}", engine.memory_share);
+  }
+  if (engine.max_model_len > 0) text += fmt::format(" --context-length {}", engine.max_model_len);
+  if (!engine.prefix_caching) text += " --disable-radix-cache";
+  if (!type.empty()) text += fmt::format(" \\\n  --kv-cache-dtype {}", type);
+  return text;
+}
+
+std::string trtllm_command(const Plan& plan, const Candidate& best, const experiment::ServingSetting& engine,
+                           const std::string& type) {
+  std::string yaml = fmt::format("kv_cache_config:\n  enable_block_reuse: {}\n", engine.prefix_caching);
+  if (engine.engine == "trtllm") yaml += fmt::format("  free_gpu_memory_fraction: {}\n", engine.memory_share);
+  if (!type.empty()) yaml += fmt::format("  dtype: {}\n", type);
+  std::string text = fmt::format(
+      "cat > extra.yaml <<'END'\n{}END\ntrtllm-serve {} \\\n  --tp_size {} --max_batch_size {} "
+      "--max_num_tokens {}",
+      yaml, plan.model, best.tensor_parallel, best.max_num_seqs, engine.max_num_batched_tokens);
+  if (engine.max_model_len > 0) text += fmt::format(" --max_seq_len {}", engine.max_model_len);
+  return text + " --extra_llm_api_options extra.yaml";
+}
+
+/// What a block grid asks of the text in front; tokens of a quantized cache wait for nobody.
+std::string padding_text(const kv::Compression& setting) {
+  if (setting.stages.empty() || setting.block_size <= 1)
+    return "# Prefix padding: not needed, no block grid is compressed.\n";
+  return fmt::format(
+      "# Prefix padding: end system prompt and few-shot examples at a multiple of {0} tokens (a prefix of {1} tokens "
+      "gets "
+      "{2} more), so that\n# every request has the same block borders.\n",
+      setting.block_size, 2 * setting.block_size + setting.block_size / 3, setting.block_size - setting.block_size / 3);
+}
+
+}  // namespace
+
+std::string cache_type(const std::string& stack, const kv::Compression& setting) {
+  if (setting.stages.size() != 1) return "";
+  const auto* quantize = std::get_if<kv::Quantize>(&setting.stages.front());
+  if (quantize == nullptr || quantize->k_format != quantize->v_format || quantize->residual > 0) return "";
+  const auto found = std::ranges::find(kCacheTypes, quantize->k_format,
+                                       [](const CacheType& type) { return std::string(type.format); });
+  if (found == kCacheTypes.end()) return "";
+  return stack == "vllm" ? found->vllm : stack == "sglang" ? found->sglang : found->trtllm;
+}
+
+std::vector<Probe> probe_set(const std::vector<double>& profile, std::int64_t block_size, std::int64_t spacing,
+                             std::size_t count) {
+  std::vector<std::int64_t> order(profile.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater{},
+                           [&](std::int64_t p) { return profile[static_cast<std::size_t>(p)]; });
+  std::vector<Probe> probes;
+  const auto take = [&](std::int64_t position) {
+    const bool is_near =
+        std::ranges::any_of(probes, [&](const Probe& one) { return std::abs(one.position - position) < spacing; });
+    if (is_near) return;
+    probes.push_back({position, position % block_size, profile[static_cast<std::size_t>(position)]});
+  };
+  for (const std::int64_t position : order) {
+    if (probes.size() * 2 >= count) break;
+    take(position);
+  }
+  std::ranges::stable_sort(order, {}, [&](std::int64_t p) { return profile[static_cast<std::size_t>(p)]; });
+  for (const std::int64_t position : order) {
+    if (probes.size() >= count) break;
+    take(position);
+  }
+  return probes;
+}
+
+std::string emitted_setting(const std::string& stack, const Plan& plan, const PlanOutcome& outcome) {
+  if (outcome.best < 0) throw InputError(fmt::format("{}: no candidate is possible, nothing to emit", plan.path));
+  const Candidate& best = outcome.candidates[static_cast<std::size_t>(outcome.best)];
+  const Policy& policy = outcome.policies[best.policy];
+  const experiment::ServingSetting& engine = *policy.run.setting.serving;
+  const std::string type = cache_type(stack, policy.setting);
+  std::string text = fmt::format("#!/bin/sh\n# {}: {} replica{} on {} x {}, cache {}.\n", plan.name, best.replicas,
+                                 best.replicas == 1 ? "" : "s", best.num_gpus, best.gpu, policy.label);
+  if (!policy.loses_nothing() && type.empty()) {
+    text += fmt::format("# {} has no flag for this treatment of the cache; it needs a method of its own: {}\n", stack,
+                        experiment::compression_text(policy.run.setting));
+  }
+  text += (stack == "vllm"     ? vllm_command(plan, best, engine, type)
+           : stack == "sglang" ? sglang_command(plan, best, engine, type)
+                               : trtllm_command(plan, best, engine, type)) +
+          "\n\n" + padding_text(policy.setting);
+  if (policy.loses_nothing()) return text + "# Probe set: none, the cache loses nothing.\n";
+  text += fmt::format(
+      "# Probe set: plant a fact at these places of a prompt of {} tokens, with and without compression, and compare "
+      "the answers\n"
+      "# (kvtide diagnose reads the scan). Attention lost as measured on {}.\n# position,phase,expected_loss\n",
+      policy.loss_tokens, policy.loss_model);
+  for (const Probe& probe : probe_set(policy.loss_profile, policy.setting.block_size, 16, 12)) {
+    text += fmt::format("# {},{},{:.3f}\n", probe.position, probe.phase, probe.loss);
+  }
+  return text;
+}
+
+}  // namespace kvtide::planning

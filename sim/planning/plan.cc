@@ -1,0 +1,211 @@
+#include "planning/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "config/yaml_value.h"
+#include "gpu/gpu_profile.h"
+
+namespace kvtide::planning {
+namespace {
+
+using config::Value;
+
+constexpr std::int64_t kMostGpus = 100'000;
+
+std::vector<std::string> texts(const Value& list, std::vector<std::string> fallback) {
+  if (!list.exists()) return fallback;
+  std::vector<std::string> values;
+  for (const Value& item : list.items()) values.push_back(item.as_string());
+  if (values.empty()) list.error("expected at least one value");
+  return values;
+}
+
+std::vector<std::int64_t> integers(const Value& list, std::vector<std::int64_t> fallback, std::int64_t max) {
+  if (!list.exists()) return fallback;
+  std::vector<std::int64_t> values;
+  for (const Value& item : list.items()) values.push_back(item.as_integer({.fallback = {}, .min = 1, .max = max}));
+  if (values.empty()) list.error("expected at least one value");
+  return values;
+}
+
+void read_objectives(const Value& slo, Plan& plan) {
+  for (const Metric metric : {Metric::ttft, Metric::tpot, Metric::latency}) {
+    for (const std::int64_t percentile : {50, 90, 95, 99}) {
+      const Objective objective{.metric = metric, .percentile = percentile, .seconds = 0};
+      const Value value = slo.at(objective.name());
+      if (!value.exists()) continue;
+      plan.objectives.push_back(objective);
+      plan.objectives.back().seconds =
+          value.as_quantity({.dimension = Dimension::time, .fallback = {}, .min = 1e-6, .max = 1e6});
+    }
+  }
+  // Keys that nobody knows are errors of their own.
+  if (plan.objectives.empty() && (!slo.exists() || !slo.is_map() || slo.keys().empty())) {
+    slo.error(
+        "expected at least one objective, such as ttft_p95: \"500 ms\" (ttft, tpot, latency; p50, p90, p95, p99)");
+  }
+}
+
+/// A name alone is a preset's, as in an experiment's `compression: NAME`.
+void read_policies(const Value& list, const std::vector<std::int64_t>& block_sizes, Plan& plan) {
+  std::vector<Value> items;
+  if (list.exists()) items = list.items();
+  for (const Value& item : items) {
+    item.accept_all();
+    const std::string text = item.text();
+    const bool is_none = item.is_scalar() && text == "none";
+    std::string label = text, yaml = text;
+    bool has_block = false;
+    if (item.is_scalar() && !is_none) yaml = fmt::format("{{preset: {}}}", text);
+    if (item.is_map()) {
+      const std::vector<std::string> keys = item.keys();
+      const auto has = [&](const char* key) { return std::ranges::find(keys, key) != keys.end(); };
+      has_block = has("block_size");
+      if (has("label")) {
+        label = item.at("label").text();
+        if (!has("value")) {
+          item.error("expected {label: ..., value: ...}");
+          continue;
+        }
+        yaml = item.at("value").text();
+      } else if (has("preset") && keys.size() == 1) {
+        label = item.at("preset").text();
+      }
+    }
+    // A policy without blocks of its own to choose stands once.
+    if (is_none || has_block || block_sizes.empty()) {
+      plan.policies.push_back({label, yaml, {}});
+      continue;
+    }
+    for (const std::int64_t size : block_sizes) {
+      plan.policies.push_back(
+          {fmt::format("{} B{}", label, size), yaml, {{"compression.block_size", fmt::format("{}", size)}}});
+    }
+  }
+  if (plan.policies.empty()) plan.policies.push_back({"none", "none", {}});
+}
+
+void read_search(const Value& value, Plan& plan) {
+  const config::QuantityRule any_rate{.dimension = Dimension::rate, .fallback = 0, .min = 0, .max = 1e6};
+  plan.rate = value.quantity("rate", any_rate);
+  plan.peak = value.number("peak", {.fallback = 1, .min = 1, .max = 1000});
+  plan.spare = value.integer("spare_replicas", {.fallback = 0, .min = 0, .max = 1000});
+  plan.num_gpus = value.integer("num_gpus", {.fallback = 0, .min = 0, .max = kMostGpus});
+  plan.sample_requests = value.integer("sample_requests", {.fallback = 600, .min = 50, .max = 1'000'000});
+  plan.gpus = texts(value.at("gpus"), {});
+  if (!value.at("gpus").exists()) value.error("gpus is required: the GPU types to choose among");
+  plan.tensor_parallel = integers(value.at("tensor_parallel"), {1}, 1024);
+  plan.max_num_seqs = integers(value.at("max_num_seqs"), {256}, 65536);
+  read_policies(value.at("compression"), integers(value.at("block_size"), {}, 65536), plan);
+  read_objectives(value.at("slo"), plan);
+
+  plan.task = value.choice("task", {"retrieval", "code", "chat", "summarization"}, "retrieval");
+  plan.loss = bound_of_task(plan.task);
+  const Value loss = value.at("loss");
+  plan.loss.mean_max = loss.number("mean_max", {.fallback = plan.loss.mean_max, .min = 0, .max = 1});
+  plan.loss.worst_max = loss.number("worst_max", {.fallback = plan.loss.worst_max, .min = 0, .max = 1});
+  const Value minimize = value.at("minimize"), maximize = value.at("maximize");
+  if (minimize.exists() && maximize.exists()) value.error("minimize and maximize exclude each other");
+  if (maximize.exists()) {
+    (void)maximize.as_choice({"rate"});
+    plan.goal = Goal::rate;
+    if (plan.num_gpus == 0) value.error("maximize: rate needs num_gpus");
+  } else {
+    plan.goal = minimize.as_choice({"cost", "gpus"}, "cost") == "cost" ? Goal::cost : Goal::gpus;
+  }
+
+  if (const Value own = value.at("calibration"); own.exists()) {
+    const auto seconds = [&](const char* key) {
+      return own.quantity(key, {.dimension = Dimension::time, .fallback = 0, .min = 0, .max = 100});
+    };
+    plan.calibration = {.step_factor = own.number("step_factor", {.fallback = 1, .min = 0.1, .max = 10}),
+                        .step_gap = seconds("step_gap"),
+                        .ttft_offset = seconds("ttft_offset")};
+  }
+  const Value prices = value.at("prices");
+  plan.prices.read(prices, "the plan");
+  for (std::string& gpu : plan.gpus) {
+    try {
+      gpu = gpu::load_gpu_profile(gpu).name;
+    } catch (const InputError& error) {
+      value.at("gpus").error(error.what());
+      continue;
+    }
+    if (plan.goal == Goal::cost && !plan.prices.find(gpu)) {
+      value.error(
+          fmt::format("no price is known for {0}: give prices: {{{0}: \"1.00 USD/h\"}}, or minimize: gpus", gpu));
+    }
+  }
+  if (plan.num_candidates() > kMaxCandidates) {
+    value.error(fmt::format("{} candidates, at most {}", plan.num_candidates(), kMaxCandidates));
+  }
+}
+
+}  // namespace
+
+std::string to_string(Metric value) {
+  return value == Metric::ttft ? "ttft" : value == Metric::tpot ? "tpot" : "latency";
+}
+
+std::string to_string(Goal value) {
+  return value == Goal::cost ? "cost" : value == Goal::gpus ? "gpus" : "rate";
+}
+
+std::string Objective::name() const {
+  return fmt::format("{}_p{}", to_string(metric), percentile);
+}
+
+LossBound bound_of_task(const std::string& task) {
+  if (task == "summarization") return {.mean_max = 0.10, .worst_max = 1};
+  if (task == "chat") return {.mean_max = 0.05, .worst_max = 0.40};
+  if (task == "code") return {.mean_max = 0.02, .worst_max = 0.20};
+  return {.mean_max = 0.02, .worst_max = 0.10};
+}
+
+Plan parse_plan(const std::string& yaml, const std::string& path, const std::string& base_folder,
+                const std::vector<std::pair<std::string, std::string>>& sets) {
+  config::Document document = config::Document::parse(yaml, path);
+  for (const auto& [key, value] : sets) document.set(key, value);
+  const Value root = document.root();
+  if (!root.is_map()) {
+    root.error("expected a mapping with the keys name, model, trace, workload, plan");
+    document.throw_if_errors();
+  }
+  Plan plan;
+  plan.path = path;
+  plan.yaml = yaml;
+  plan.base_folder = base_folder;
+  for (const auto& [key, value] : sets) plan.overrides += fmt::format("{}={}\n", key, value);
+  plan.prices = PriceList::shipped();
+  plan.name = root.string("name");
+  plan.model = root.string("model");
+  for (const char* key : {"trace", "workload"}) {
+    if (!root.at(key).exists()) root.error(fmt::format("{} is required", key));
+  }
+  for (const char* key : {"model", "trace", "workload", "engine", "loss", "context_tokens", "seed", "fidelity"}) {
+    const Value section = root.at(key);
+    if (!section.exists()) continue;
+    section.accept_all();
+    plan.experiment_head += fmt::format("{}: {}\n", key, section.text());
+  }
+  if (!root.at("plan").exists()) {
+    root.error("plan is required");
+  } else {
+    read_search(root.at("plan"), plan);
+  }
+  root.finish();
+  document.throw_if_errors();
+  return plan;
+}
+
+Plan load_plan(const std::string& path, const std::vector<std::pair<std::string, std::string>>& sets) {
+  const config::Document document = config::Document::load(path);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return parse_plan(document.text(), path, folder.empty() ? "." : folder, sets);
+}
+
+}  // namespace kvtide::planning

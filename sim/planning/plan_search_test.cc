@@ -1,0 +1,163 @@
+#include "planning/plan_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "planning/in_parallel.h"
+
+namespace kvtide::planning {
+namespace {
+
+using testing::HasSubstr;
+
+Candidate candidate(std::int64_t index, double usd, double latency, std::size_t policy) {
+  Candidate one;
+  one.index = index;
+  one.usd_per_hour = usd;
+  one.num_gpus = index + 1;
+  one.experience.latency.p95 = latency;
+  one.policy = policy;
+  one.is_feasible = true;
+  return one;
+}
+
+/// Policy 0 loses nothing, policy 1 loses 0.3 at the worst position.
+PlanOutcome outcome_of(std::vector<Candidate> candidates) {
+  PlanOutcome outcome;
+  outcome.policies.resize(2);
+  outcome.policies[1].loss_worst = 0.3;
+  outcome.candidates = std::move(candidates);
+  return outcome;
+}
+
+TEST(ParetoFront, HoldsWhatNothingBeatsInCostLatencyAndLoss) {
+  PlanOutcome outcome = outcome_of({
+      candidate(0, 10, 1, 0),                            // lossless
+      candidate(1, 8, 1, 1),                             // cheaper, lossy
+      candidate(2, 9, 2, 1),                             // dearer and slower than 1 at the same loss
+      candidate(3, 12, 0.5, 0), candidate(4, 10, 1, 0),  // as 0: the first stands for both
+  });
+  mark_front(outcome);
+  std::vector<bool> front;
+  for (const Candidate& one : outcome.candidates) front.push_back(one.is_on_front);
+  EXPECT_EQ(front, (std::vector<bool>{true, true, false, true, false}));
+}
+
+TEST(ParetoFront, WhatIsNotPossibleIsNotOnIt) {
+  PlanOutcome outcome = outcome_of({candidate(0, 1, 1, 0), candidate(1, 5, 5, 1)});
+  outcome.candidates[0].is_feasible = false;
+  mark_front(outcome);
+  EXPECT_FALSE(outcome.candidates[0].is_on_front);
+  EXPECT_TRUE(outcome.candidates[1].is_on_front);
+}
+
+TEST(Choice, IsByTheGoalAndAtEqualCostByLoss) {
+  PlanOutcome outcome = outcome_of({candidate(0, 10, 1, 1), candidate(1, 10, 1, 0), candidate(2, 9, 1, 1)});
+  outcome.candidates[0].rate = 30;
+  const auto& list = outcome.candidates;
+  Plan plan;
+  plan.goal = Goal::cost;
+  EXPECT_TRUE(is_better(plan, outcome, list[2], list[0]));
+  EXPECT_TRUE(is_better(plan, outcome, list[1], list[0]));  // same cost, no loss
+  plan.goal = Goal::gpus;
+  EXPECT_TRUE(is_better(plan, outcome, list[0], list[2]));  // 1 GPU against 3
+  plan.goal = Goal::rate;
+  EXPECT_TRUE(is_better(plan, outcome, list[0], list[1]));  // 30 /s against 0
+}
+
+TEST(KvLimit, FivePercentMoreTrafficMakeALimit) {
+  KvLimit limit{.is_known = true, .setting = "1 x g", .rate = 100, .rate_unlimited = 104, .rate_free = 108};
+  EXPECT_FALSE(limit.is_memory());
+  EXPECT_FALSE(limit.is_bandwidth());  // 108 / 104
+  EXPECT_THAT(limit.text(), HasSubstr("is not the limit"));
+  limit.rate_unlimited = 106;
+  EXPECT_TRUE(limit.is_memory());
+  EXPECT_THAT(limit.text(), HasSubstr("is the limit, its memory:"));
+  limit.rate_free = 112;
+  EXPECT_THAT(limit.text(), HasSubstr("its memory and its bandwidth"));
+}
+
+TEST(InParallel, TheErrorOfTheLowestIndexIsThrown) {
+  for (const std::int64_t jobs : {1, 3}) {
+    std::vector<int> done(10, 0);
+    try {
+      in_parallel(10, jobs, [&](std::size_t i) {
+        done[i] = 1;
+        if (i == 4 || i == 7) throw InputError(std::to_string(i));
+      });
+      FAIL();
+    } catch (const InputError& error) {
+      EXPECT_STREQ(error.what(), "4");
+    }
+    EXPECT_EQ(done, std::vector<int>(10, 1));
+  }
+}
+
+/// SmolLM2-135M on an L4, 200 drawn requests: small enough for a unit test.
+class Search : public testing::Test {
+ protected:
+  static Plan plan(const std::string& more) {
+    return parse_plan(
+        "name: p\nmodel: smollm2-135m\ntrace: experiments/traces/smollm2-135m-2k.h5\nfidelity: roofline\n"
+        "workload: {poisson: {rate: \"50 /s\", input_tokens: 500, output_tokens: 50, requests: 200}}\n"
+        "plan:\n  gpus: [l4]\n  max_num_seqs: [8]\n" +
+            more + (more.find("slo:") == std::string::npos ? "  slo: {ttft_p95: \"1 s\", tpot_p95: \"20 ms\"}\n" : ""),
+        "p.yaml", KVTIDE_SOURCE_DIR);
+  }
+};
+
+TEST_F(Search, OneReplicaFewerWouldBreakAnObjective) {
+  const Plan many = plan("  rate: \"400 /s\"\n");
+  const PlanOutcome outcome = search(many, {});
+  ASSERT_EQ(outcome.best, 0);
+  const Candidate& best = outcome.candidates[0];
+  ASSERT_GT(best.needed, 1);
+  EXPECT_GE(best.rate, 400 * 0.97);  // what they carry, searched to 2 %
+  Plan fewer = many;
+  fewer.num_gpus = best.needed - 1;
+  const PlanOutcome refused = search(fewer, {});
+  EXPECT_EQ(refused.best, -1);
+  EXPECT_FALSE(refused.candidates[0].reason.empty());
+}
+
+TEST_F(Search, IsTheSameOnOneThreadAndOnMany) {
+  const Plan several = plan("  rate: \"100 /s\"\n  tensor_parallel: [1, 2]\n  compression: [none, preset: fp8]\n");
+  const PlanOutcome one = search(several, {.jobs = 1});
+  const PlanOutcome four = search(several, {.jobs = 4});
+  ASSERT_EQ(one.candidates.size(), 4U);
+  EXPECT_EQ(one.best, four.best);
+  for (std::size_t i = 0; i < one.candidates.size(); ++i) {
+    EXPECT_EQ(one.candidates[i].needed, four.candidates[i].needed);
+    EXPECT_EQ(one.candidates[i].experience.latency.p99, four.candidates[i].experience.latency.p99);
+  }
+}
+
+TEST_F(Search, AnObjectiveThatARequestAloneBreaksIsSaidSo) {
+  const PlanOutcome outcome = search(plan("  slo: {tpot_p95: \"1 us\"}\n"), {});
+  EXPECT_EQ(outcome.best, -1);
+  EXPECT_THAT(outcome.candidates[0].reason, HasSubstr("alone"));
+}
+
+TEST_F(Search, APolicyOverTheLossBoundIsNotPossible) {
+  const PlanOutcome outcome = search(plan("  rate: \"10 /s\"\n  compression: [none, {block_size: 64, stages: [{evict: "
+                                          "{scorer: attention_sum, granularity: "
+                                          "block, keep_ratio: 0.05}}]}]\n  loss: {mean_max: 0.001, worst_max: 0.01}\n"),
+                                     {});
+  EXPECT_EQ(outcome.best, 0);
+  EXPECT_THAT(outcome.candidates[1].reason, HasSubstr("allowed"));
+}
+
+TEST_F(Search, AModelThatDoesNotFitIsExplainedInBytes) {
+  const Plan large = parse_plan(
+      "name: p\nmodel: llama-3.1-70b\ntrace: experiments/traces/smollm2-135m-2k.h5\nfidelity: roofline\n"
+      "workload: {poisson: {rate: \"1 /s\", input_tokens: 50, output_tokens: 5, requests: 10}}\n"
+      "plan: {gpus: [l4], slo: {ttft_p95: \"1 s\"}}\n",
+      "p.yaml", KVTIDE_SOURCE_DIR);
+  const PlanOutcome outcome = search(large, {});
+  EXPECT_EQ(outcome.best, -1);
+  EXPECT_THAT(outcome.candidates[0].reason, HasSubstr("short by"));
+}
+
+}  // namespace
+}  // namespace kvtide::planning

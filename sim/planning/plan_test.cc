@@ -1,0 +1,106 @@
+#include "planning/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace kvtide::planning {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+
+std::string file(const std::string& plan) {
+  return "name: p\nmodel: llama-3.1-8b\ntrace: t.h5\nworkload: {requests: r.csv}\nplan:\n" + plan;
+}
+
+Plan parsed(const std::string& plan) {
+  return parse_plan(file(plan), "p.yaml", ".");
+}
+
+std::string error_of(const std::string& plan) {
+  try {
+    (void)parsed(plan);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+constexpr const char* kSlo = "  slo: {ttft_p95: \"500 ms\", tpot_p99: \"0.05 s\"}\n";
+
+TEST(Plan, ObjectivesNameMetricAndPercentile) {
+  const Plan plan = parsed(std::string("  gpus: [h100-sxm]\n") + kSlo);
+  ASSERT_EQ(plan.objectives.size(), 2U);
+  EXPECT_EQ(plan.objectives[0].name(), "ttft_p95");
+  EXPECT_DOUBLE_EQ(plan.objectives[0].seconds, 0.5);
+  EXPECT_EQ(plan.objectives[1].name(), "tpot_p99");
+  EXPECT_DOUBLE_EQ(plan.objectives[1].seconds, 0.05);
+}
+
+TEST(Plan, AnUnknownKeyOrPercentileIsNamedWithItsLine) {
+  EXPECT_THAT(error_of(std::string("  gpus: [h100-sxm]\n  gpu_count: 3\n") + kSlo),
+              AllOf(HasSubstr("p.yaml:7"), HasSubstr("gpu_count")));
+  EXPECT_THAT(error_of("  gpus: [h100-sxm]\n  slo: {ttft_p96: \"1 s\"}\n"), HasSubstr("ttft_p96"));
+  EXPECT_THAT(error_of("  gpus: [h100-sxm]\n"), HasSubstr("at least one objective"));
+}
+
+TEST(Plan, BlockSizesMultiplyThePoliciesThatHaveNoneOfTheirOwn) {
+  const Plan plan = parsed(std::string("  gpus: [h100-sxm]\n  block_size: [64, 128]\n"
+                                       "  compression: [none, preset: h2o, {block_size: 32, stages: []}]\n") +
+                           kSlo);
+  ASSERT_EQ(plan.policies.size(), 4U);  // none once, h2o twice, the last as it is
+  EXPECT_EQ(plan.policies[0].label, "none");
+  EXPECT_EQ(plan.policies[1].label, "h2o B64");
+  EXPECT_THAT(plan.policies[2].sets, ElementsAre(testing::Pair("compression.block_size", "128")));
+  EXPECT_TRUE(plan.policies[3].sets.empty());
+}
+
+TEST(Plan, ALowestCostNeedsAPriceOfEveryGpu) {
+  EXPECT_THAT(error_of(std::string("  gpus: [h20]\n") + kSlo), HasSubstr("no price is known for h20"));
+  const Plan priced = parsed(std::string("  gpus: [h20]\n  prices: {h20: \"1.10 USD/h\"}\n") + kSlo);
+  EXPECT_DOUBLE_EQ(priced.prices.find("h20")->usd_per_hour, 1.1);
+  EXPECT_EQ(priced.prices.find("h20")->source, "the plan");
+  EXPECT_EQ(parsed(std::string("  gpus: [h20]\n  minimize: gpus\n") + kSlo).goal, Goal::gpus);
+}
+
+TEST(Plan, AShippedPriceHasADateAndASourceAndYields) {
+  const Plan plan = parsed(std::string("  gpus: [l40s]\n") + kSlo);
+  ASSERT_TRUE(plan.prices.find("l40s"));
+  EXPECT_FALSE(plan.prices.find("l40s")->date.empty());
+  EXPECT_FALSE(plan.prices.find("l40s")->source.empty());
+  const Plan own =
+      parsed(std::string("  gpus: [l40s]\n  prices: {l40s: {value: \"2 USD/h\", date: \"2026-01-01\"}}\n") + kSlo);
+  EXPECT_DOUBLE_EQ(own.prices.find("l40s")->usd_per_hour, 2);
+  EXPECT_EQ(own.prices.find("l40s")->date, "2026-01-01");
+}
+
+TEST(Plan, ATaskBoundsTheLossUnlessThePlanDoes) {
+  const Plan summary = parsed(std::string("  gpus: [l40s]\n  task: summarization\n") + kSlo);
+  const Plan retrieval = parsed(std::string("  gpus: [l40s]\n  task: retrieval\n") + kSlo);
+  EXPECT_LT(retrieval.loss.worst_max, summary.loss.worst_max);
+  EXPECT_LT(retrieval.loss.mean_max, summary.loss.mean_max);
+  const Plan own = parsed(std::string("  gpus: [l40s]\n  task: retrieval\n  loss: {worst_max: 0.5}\n") + kSlo);
+  EXPECT_DOUBLE_EQ(own.loss.worst_max, 0.5);
+  EXPECT_DOUBLE_EQ(own.loss.mean_max, retrieval.loss.mean_max);
+}
+
+TEST(Plan, TheHighestRateNeedsANumberOfGpus) {
+  EXPECT_THAT(error_of(std::string("  gpus: [l40s]\n  maximize: rate\n") + kSlo), HasSubstr("num_gpus"));
+  EXPECT_EQ(parsed(std::string("  gpus: [l40s]\n  maximize: rate\n  num_gpus: 4\n") + kSlo).goal, Goal::rate);
+}
+
+TEST(Plan, TooManyCandidatesAreRefusedBeforeAnyIsJudged) {
+  std::string limits;
+  for (int i = 1; i <= 150; ++i) limits += (i > 1 ? ", " : "") + std::to_string(i);
+  // 1 GPU type x 150 ranks x 150 limits = 22,500 > 20,000.
+  EXPECT_THAT(
+      error_of("  gpus: [l40s]\n  tensor_parallel: [" + limits + "]\n  max_num_seqs: [" + limits + "]\n" + kSlo),
+      HasSubstr("22500 candidates"));
+}
+
+}  // namespace
+}  // namespace kvtide::planning

@@ -1,0 +1,39 @@
+#include "planning/price_list.h"
+
+#include "base/data_directory.h"
+
+namespace kvtide::planning {
+
+PriceList PriceList::shipped() {
+  const config::Document document =
+      config::Document::load(find_data_file("hw_profiles/prices", "gpu-hours", {".yaml"}));
+  PriceList list;
+  list.read(document.root(), "");
+  document.root().finish();
+  document.throw_if_errors();
+  return list;
+}
+
+void PriceList::read(const config::Value& prices, const std::string& source) {
+  if (!prices.exists()) return;
+  for (const std::string& gpu : prices.keys()) {
+    const config::Value entry = prices.at(gpu);
+    const config::QuantityRule rule{.dimension = Dimension::money_rate, .fallback = {}, .min = 0, .max = 1e6};
+    GpuPrice price;
+    if (entry.is_map()) {
+      price.usd_per_hour = entry.quantity("value", rule);
+      price.date = entry.string("date", "no date");
+      price.source = entry.string("source", source);
+    } else {
+      price = {.usd_per_hour = entry.as_quantity(rule), .date = "no date", .source = source};
+    }
+    prices_[gpu] = price;
+  }
+}
+
+std::optional<GpuPrice> PriceList::find(const std::string& gpu) const {
+  const auto found = prices_.find(gpu);
+  return found == prices_.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace kvtide::planning

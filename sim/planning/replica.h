@@ -1,0 +1,83 @@
+#pragma once
+// One engine of the fleet: its memory, its steps, and what a share of the traffic experiences on it.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.h"
+#include "gpu/gpu.h"
+#include "model/model.h"
+#include "planning/plan.h"
+#include "planning/policy.h"
+#include "planning/traffic.h"
+#include "serving/engine_settings.h"
+#include "serving/machine_step_time.h"
+#include "serving/memory_account.h"
+
+namespace kvtide::planning {
+
+/// Percentiles 50, 90, 95, 99 in seconds.
+struct Latencies {
+  double p50 = 0, p90 = 0, p95 = 0, p99 = 0;
+  [[nodiscard]] double at(std::int64_t percentile) const;
+};
+
+struct Experience {
+  Latencies ttft, tpot, latency;
+  double used_share = 0;  ///< most, of the KV pages
+  std::int64_t preemptions = 0, max_running = 0, requests = 0;
+  std::string broken;  ///< the first objective that is not kept; empty: all are
+
+  [[nodiscard]] const Latencies& of(Metric metric) const;
+  [[nodiscard]] bool is_good() const { return broken.empty(); }
+};
+
+/// What is assumed of a replica, to be varied.
+struct Assumptions {
+  double memory_overhead = 1;  ///< factor on activations and context
+  bool has_unlimited_cache = false;
+  bool has_free_attention = false;  ///< entries cost nothing to read
+  bool operator==(const Assumptions&) const = default;
+};
+
+class Replica {
+ public:
+  /// @param run  the policy's, on this GPU type and number of ranks  @param gpu, policy, model  outlive this object
+  /// @throws InputError  the weights or one request do not fit, with what is short
+  Replica(experiment::Run run, const Policy& policy, const Model& model, gpu::Gpu& gpu, std::int64_t longest,
+          const Calibration& calibration, const Assumptions& assumptions = {});
+
+  /// The engine's limit of running sequences. @throws InputError as the constructor
+  void set_max_num_seqs(std::int64_t max_num_seqs);
+
+  /// The same engine in a changed world; what a step costs stays. @throws InputError as the constructor
+  void assume(const Assumptions& assumptions, std::int64_t longest);
+
+  [[nodiscard]] Experience serve(const serving::RequestTrace& requests, const std::vector<Objective>& objectives);
+  /// No replica can serve more, however it batches: prompts at the speed of full chunks, tokens at that of the largest batch of mean
+  /// requests that fits. Overlap of both is granted whole, prefix hits too where the traffic has any.
+  [[nodiscard]] double rate_bound(const Traffic& traffic);
+
+  [[nodiscard]] const serving::MemoryAccount& account() const { return account_; }
+  [[nodiscard]] std::int64_t kv_tokens() const { return (engine_.num_blocks - 1) * engine_.block_size; }
+  /// The longest prompt that fits alone, at most the model's. A prompt is whole in the cache before a policy evicts from it.
+  [[nodiscard]] std::int64_t longest_context() const;
+
+ private:
+  experiment::Run run_;
+  const Policy& policy_;
+  const Model& model_;
+  gpu::Gpu& gpu_;
+  std::int64_t longest_;
+  Assumptions assumptions_;
+  serving::MemoryAccount account_;
+  serving::EngineSettings engine_;
+  std::int64_t captured_ = 0;
+  Calibration calibration_;
+  std::unique_ptr<serving::MachineStepTime> machine_;
+  std::unique_ptr<CalibratedStepTime> step_time_;
+};
+
+}  // namespace kvtide::planning

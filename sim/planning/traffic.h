@@ -1,0 +1,41 @@
+#pragma once
+// The workload as a list of requests, and the part of it that one of several replicas serves.
+
+#include <cstdint>
+#include <string>
+
+#include "experiment/serving_setting.h"
+#include "model/model.h"
+#include "serving/request.h"
+
+namespace kvtide::planning {
+
+struct Traffic {
+  serving::RequestTrace trace;
+  double mean_rate = 0;  ///< requests/s, rate_scale included
+  double mean_input = 0, mean_output = 0;
+  std::int64_t longest = 0;  ///< prompt and output, tokens
+  std::int64_t truncated = 0, dropped = 0;
+
+  /// Tokens in the cache of a request half way through its output.
+  [[nodiscard]] double mean_context() const { return mean_input + mean_output / 2; }
+};
+
+/// Every output that many times as long, at least one token. @param factor  > 0
+[[nodiscard]] Traffic with_longer_outputs(const Traffic& traffic, double factor);
+
+/// Requests of a file, or drawn. A file without times gets exponential gaps at one request a second.
+/// @throws InputError  too long for the model and `long_requests: refuse`; closed_loop, whose rate is no input
+[[nodiscard]] Traffic load_traffic(const experiment::ServingSetting& setting, const Model& model, std::uint64_t seed);
+
+/// Arrivals rescaled so that the whole traffic has `rate` requests/s; every `replicas`-th of them (a router that deals them round);
+/// of these the `sample` neighbours that bring the most tokens a second, or all.
+///
+/// Example: 19,366 requests at 5.53 /s, asked 22.1 /s on 4 replicas: time runs 4 times as fast, a replica gets 4,842 requests at 5.53 /s.
+[[nodiscard]] serving::RequestTrace replica_share(const Traffic& traffic, double rate, std::int64_t replicas,
+                                                  std::int64_t sample);
+
+/// At most `sample` requests, evenly picked, each `gap_seconds` after the one before: nobody shares a step.
+[[nodiscard]] serving::RequestTrace one_at_a_time(const Traffic& traffic, std::int64_t sample, double gap_seconds);
+
+}  // namespace kvtide::planning

@@ -1,0 +1,58 @@
+#include "planning/traffic.h"
+
+#include <gtest/gtest.h>
+
+namespace kvtide::planning {
+namespace {
+
+/// Eight requests a second apart; request i has 10 (i + 1) prompt tokens and 2 output tokens.
+Traffic eight_requests() {
+  Traffic traffic;
+  for (int i = 0; i < 8; ++i) {
+    traffic.trace.requests.push_back(
+        {.arrival = from_seconds(i), .input_tokens = 10 * (i + 1), .output_tokens = 2, .shared_blocks = {}});
+  }
+  traffic.mean_rate = 1;
+  return traffic;
+}
+
+TEST(ReplicaShare, EveryNthRequestAtTheWantedRate) {
+  // 4 /s over all: gaps of 0.25 s; every second request: gaps of 0.5 s.
+  const serving::RequestTrace part = replica_share(eight_requests(), 4, 2, 100);
+  ASSERT_EQ(part.requests.size(), 4U);
+  EXPECT_EQ(part.requests[1].input_tokens, 30);
+  EXPECT_EQ(part.requests[0].arrival, Picoseconds{0});
+  EXPECT_EQ(part.requests[1].arrival, from_seconds(0.5));
+  EXPECT_EQ(part.requests[3].arrival, from_seconds(1.5));
+}
+
+TEST(ReplicaShare, ASampleIsTheNeighboursWithMostTokensASecond) {
+  // Prompts grow: the last three, 60, 70 and 80 tokens.
+  const serving::RequestTrace part = replica_share(eight_requests(), 1, 1, 3);
+  ASSERT_EQ(part.requests.size(), 3U);
+  EXPECT_EQ(part.requests[0].input_tokens, 60);
+  EXPECT_EQ(part.requests[2].input_tokens, 80);
+  EXPECT_EQ(part.requests[2].arrival, from_seconds(2));
+}
+
+TEST(ReplicaShare, MoreReplicasThanRequestsLeaveOne) {
+  EXPECT_EQ(replica_share(eight_requests(), 1, 100, 3).requests.size(), 1U);
+}
+
+TEST(OneAtATime, RequestsAreFarApartAndSpreadOverTheTrace) {
+  const serving::RequestTrace part = one_at_a_time(eight_requests(), 2, 100);
+  ASSERT_EQ(part.requests.size(), 2U);  // a stride of 4
+  EXPECT_EQ(part.requests[1].input_tokens, 50);
+  EXPECT_EQ(part.requests[1].arrival, from_seconds(100));
+}
+
+TEST(LongerOutputs, RoundToWholeTokensAndNeverToNone) {
+  Traffic traffic = eight_requests();
+  EXPECT_EQ(with_longer_outputs(traffic, 1.3).trace.requests[0].output_tokens, 3);  // 2.6
+  EXPECT_EQ(with_longer_outputs(traffic, 0.1).trace.requests[0].output_tokens, 1);  // 0.2
+  // 10 + 3 .. 80 + 3
+  EXPECT_EQ(with_longer_outputs(traffic, 1.3).longest, 83);
+}
+
+}  // namespace
+}  // namespace kvtide::planning
