@@ -70,9 +70,10 @@ int validate_e2e(const Arguments& arguments) {
     if (arguments.has("json")) continue;
     if (step_times == StepTimes::machine) {
       fmt::print(
-          "Step times of the modeled GPUs; nothing measured on these runs is used. GPUs that PCIe joins are staged "
-          "through the "
-          "host unless --interconnect says otherwise: the runs do not tell.\n\n");
+          "Step times of the modeled GPUs; a prediction reads no measured time. The model's form was chosen knowing "
+          "the "
+          "two runs of data/e2e, staging through the host of GPUs that PCIe joins among it (--interconnect: "
+          "otherwise).\n\n");
     } else {
       fmt::print("\nStep times of the runs' own profile tables; what is checked are the scheduling rules.\n\n");
     }
