@@ -9,6 +9,9 @@ from . import palette
 from .results import ResultsError
 
 
+LINE_INCHES = 0.12  # a group's name and its two bars
+
+
 def _columns(path: str, group: str) -> dict[str, np.ndarray]:
     import h5py
 
@@ -33,7 +36,8 @@ def draw(path: str, axes: list[Axes]) -> None:
 
 
 def _draw_measured(rows: dict[str, np.ndarray], groups: dict[str, np.ndarray], axes: list[Axes]) -> None:
-    operations = sorted(set(rows["operation"]))
+    # Differences of two measurements may be near zero: a percentage says nothing of them.
+    operations = sorted(operation for operation in set(rows["operation"]) if not operation.endswith(" difference"))
     good = (rows["measured_us"] > 0) & np.isfinite(rows["predicted_us"]) & (rows["bytes"] > 0)
     for number, operation in enumerate(operations):
         chosen = good & (rows["operation"] == operation)
@@ -48,14 +52,18 @@ def _draw_measured(rows: dict[str, np.ndarray], groups: dict[str, np.ndarray], a
     axes[0].set_xlabel("bytes of the row (B)")
     axes[0].set_ylabel("predicted / measured time")
     axes[0].legend(fontsize="x-small", markerscale=4)
-    shown = [index for index in range(len(groups["size_class"])) if groups["size_class"][index] in ("all", "big") and groups["rows"][index] > 0]
+    shown = [index for index in range(len(groups["size_class"])) if groups["size_class"][index] in ("all", "big")
+             and groups["rows"][index] > 0 and groups["operation"][index] in operations]
     names = [f"{groups['gpu'][index]} {groups['framework'][index]} {groups['operation'][index]}" for index in shown]
     labels = list(dict.fromkeys(names))
     for size, colour, shift in (("all", palette.COLOURS[0], -0.2), ("big", palette.COLOURS[1], 0.2)):
         chosen = [(labels.index(name), groups["ape_median"][index]) for name, index in zip(names, shown) if groups["size_class"][index] == size]
         axes[1].barh([place + shift for place, _ in chosen], [value for _, value in chosen], height=0.38, color=colour,
                      label="all rows" if size == "all" else "bytes of 4 x L2 and more")
-    axes[1].set_yticks(range(len(labels)), labels, fontsize=5 if len(labels) > 20 else "x-small")
+    width, height = axes[1].figure.get_size_inches()
+    axes[1].figure.set_size_inches(width, max(height, 1 + LINE_INCHES * len(labels)))
+    axes[1].set_yticks(range(len(labels)), labels, fontsize=6 if len(labels) > 20 else "x-small")
+    axes[1].set_ylim(-0.6, len(labels) - 0.4)
     axes[1].invert_yaxis()
     axes[1].set_xlabel("median absolute error (%)")
     axes[1].legend(fontsize="x-small")
