@@ -12,7 +12,7 @@ import tempfile
 
 from .results import Results, ResultsError, open_results
 
-PLOT_NAMES = ("pareto", "catalogue", "position", "phase", "spectrum", "steps", "prefix", "heads")
+PLOT_NAMES = ("pareto", "catalogue", "position", "phase", "spectrum", "steps", "prefix", "heads", "serving")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -33,6 +33,9 @@ TABLE = (
     Shown("max_context_tokens", "Longest context", "tokens", "integer", True),
     Shown("loss_mean", "Mean loss", "", "loss", False),
     Shown("loss_worst", "Worst loss", "", "loss", False),
+    Shown("goodput_per_s", "Goodput (requests/s)", "", "number", True),
+    Shown("ttft_p95_s", "First token p95 (s)", "", "number", False),
+    Shown("tpot_p95_s", "Time per token p95 (s)", "", "number", False),
     Shown("free_blocks", "Free blocks", "", "integer", None),
     Shown("period", "Period", "tokens", "integer", None),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
 from matplotlib.ticker import PercentFormatter
 
 from . import palette, views
@@ -48,7 +49,7 @@ def plot_catalogue(axes: Axes, results: Results) -> None:
         return
     summary = results.summary.loc[view.run]
     time = summary["decode_step_us"].to_numpy(float) / 1000 if "decode_step_us" in summary else np.full(len(view.run), np.nan)
-    points = axes.scatter(100 * view.saving, view.worst, c=time, cmap="viridis", s=26, zorder=2)
+    points = axes.scatter(100 * view.saving, view.worst, c=time, cmap="viridis", norm=LogNorm(), s=26, zorder=2)
     axes.plot(100 * view.saving[view.front], view.worst[view.front], color=palette.GREY, linewidth=1, linestyle=":", zorder=1)
     # One label where many points would write over one another; the front's names first.
     labelled: list[tuple[float, float, list[str]]] = []
@@ -185,6 +186,33 @@ def plot_heads(axes: Axes, results: Results, run: int) -> None:
     axes.figure.colorbar(image, ax=axes, label="attention on the context that is lost", format=PercentFormatter(1.0))
 
 
+def plot_queue(axes: Axes, results: Results, run: int) -> None:
+    """Requests in the batch and in line, over time."""
+    view = views.serving(results.run(run))
+    if _missing(axes, view):
+        return
+    axes.step(view.time, view.running, where="post", color=palette.COLOURS[0], linewidth=0.9, label="in the batch")
+    axes.step(view.time, view.waiting, where="post", color=palette.COLOURS[1], linewidth=0.9, label="in line")
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("requests")
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize="x-small")
+
+
+def plot_occupancy(axes: Axes, results: Results, run: int) -> None:
+    """Share of the KV pages taken and of the time the engine computes, over time: which of the two is the limit."""
+    view = views.serving(results.run(run))
+    if _missing(axes, view):
+        return
+    axes.step(view.time, view.used_pages_share, where="post", color=palette.COLOURS[0], linewidth=0.9, label="KV pages taken")
+    axes.step(view.time, view.busy_share, where="post", color=palette.COLOURS[1], linewidth=0.9, label="engine busy")
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("share")
+    axes.set_ylim(0, 1.03)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.legend(fontsize="x-small")
+
+
 # What `plot --what` offers: the panels of each, side by side. The run is ignored by pareto and catalogue.
 PLOTS = {
     "pareto": (lambda axes, results, run: plot_pareto(axes, results),),
@@ -195,6 +223,7 @@ PLOTS = {
     "steps": (plot_steps,),
     "prefix": (plot_prefix,),
     "heads": (plot_heads,),
+    "serving": (plot_queue, plot_occupancy),
 }
 
 

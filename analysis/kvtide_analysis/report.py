@@ -14,7 +14,7 @@ import numpy as np
 
 from . import figures, settings, spread
 from .certainty import certainty
-from .columns import METRIC_TITLES, TABLE, loss_style, write
+from .columns import METRIC_TITLES, TABLE, Shown, loss_style, write
 from .results import Results
 from .verdict import verdict
 
@@ -79,8 +79,13 @@ def _first_shown(results: Results, detailed: list[str]) -> str | None:
     return str(chosen["loss_worst"].idxmax())
 
 
+def _columns(results: Results) -> list[Shown]:
+    """What the table shows: measured in at least one run."""
+    return [column for column in TABLE if column.name in results.summary and results.summary[column.name].notna().any()]
+
+
 def _table(results: Results, detailed: set[str], worst_max: float) -> str:
-    columns = [column for column in TABLE if column.name in results.summary]
+    columns = _columns(results)
     style = loss_style(settings.loss_metric(results))
     titles = ["Setting", *(f"{column.title}{f' ({column.unit})' if column.unit == 'tokens' else ''}" for column in columns),
               "Certainty of the period"]
@@ -113,7 +118,7 @@ def _certainty_or_failure(row) -> str:
 def _legend(results: Results) -> str:
     """Definitions of the columns shown, as the file gives them, as list items."""
     return "".join(f"<dt>{html.escape(column.title)}</dt><dd>{html.escape(results.definitions[column.name])}</dd>"
-                   for column in TABLE if column.name in results.summary)
+                   for column in _columns(results))
 
 
 def _subtitle(results: Results) -> str:

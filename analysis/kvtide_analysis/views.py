@@ -121,6 +121,17 @@ class Heads:
 
 
 @dataclass(frozen=True)
+class Serving:
+    """An engine over time; all arrays [interval]. time in s, running and waiting in requests, the shares 0..1."""
+
+    time: np.ndarray
+    running: np.ndarray
+    waiting: np.ndarray
+    used_pages_share: np.ndarray
+    busy_share: np.ndarray
+
+
+@dataclass(frozen=True)
 class Prefix:
     """Prefix sensitivity against the number of tokens put in front; both arrays [shift]."""
 
@@ -254,6 +265,15 @@ def prefix(results: Results, run: int, arrays: RunArrays) -> Prefix | Missing:
     shift = arrays.array("prefix", "shift")
     x = shift.to_numpy() if shift is not None and len(shift) == len(values) else np.arange(len(values))
     return Prefix(x, values.to_numpy().astype(float), settings.block_size(results, run))
+
+
+def serving(arrays: RunArrays) -> Serving | Missing:
+    """An engine over time; intervals as the file has them."""
+    values = {name: arrays.array("serving", name) for name in ("running", "waiting", "used_pages_share", "busy_share")}
+    if any(value is None for value in values.values()):
+        return Missing("the experiment has no workload")
+    series_of = {name: np.asarray(value, float) for name, value in values.items()}
+    return Serving(time=np.asarray(values["running"]["time_s"], float), **series_of)
 
 
 def heads(results: Results, run: int, arrays: RunArrays) -> Heads | Missing:

@@ -134,6 +134,9 @@ def _write_run(writer: Writer, root: str, profile: np.ndarray, block: int, keep:
                  [f"{root}/{name}" for name in ("layer", "kv_head", "position")])
     writer.array(f"{root}/loss_by_head/attention", np.full((2, 3, positions), 1 / positions),
                  [f"{root}/{name}" for name in ("layer", "kv_head", "position")])
+    writer.scale(f"{root}/serving/time_s", np.arange(10.0), "s")
+    for name, share in (("running", 8), ("waiting", 2), ("used_pages_share", 0.5), ("busy_share", 0.9)):
+        writer.array(f"{root}/serving/{name}", np.full(10, float(share)), f"{root}/serving/time_s")
     scanned = np.arange(0, positions, 8)
     writer.scale(f"{root}/scan/position", scanned)
     writer.array(f"{root}/scan/success", (profile[scanned] < 0.5).astype(np.uint8), f"{root}/scan/position")

@@ -27,7 +27,7 @@ def test_plot_names_both_axes(demo_file, axes, what):
         assert axes.has_data()
 
 
-@pytest.mark.parametrize("what", ["spectrum", "prefix", "steps", "heads"])
+@pytest.mark.parametrize("what", ["spectrum", "prefix", "steps", "heads", "serving"])
 def test_plot_without_data_says_why(tmp_path, axes, what):
     from conftest import write_results
 

@@ -46,7 +46,8 @@ Command plot_command() {
           .max_positional = 1,
           .summary = "one picture of a results file, for papers",
           .options = {{"what", "WHAT",
-                       "pareto, catalogue, position, phase, spectrum, steps, prefix, or plan (a file of kvtide plan)"},
+                       "pareto, catalogue, position, phase, spectrum, steps, prefix, heads, serving, or plan (a file "
+                       "of kvtide plan)"},
                       {"output,o", "FILE", "picture to write, .png, .svg or .pdf"},
                       {"run", "N", "run to draw, by its number (default: the one with the worst loss)"}},
           .examples = {"kvtide plot results/demo.h5 --what pareto -o pareto.png",
