@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import LogLocator, PercentFormatter
 
 from . import palette, views
 from .captions import phase_title
@@ -67,7 +67,8 @@ def plot_catalogue(axes: Axes, results: Results) -> None:
         axes.annotate(text, (x, y), xytext=(3, 2), textcoords="offset points", fontsize=5.5, rotation=20,
                       color="black" if names[0] in front else palette.GREY)
     if np.isfinite(time).any():
-        axes.figure.colorbar(points, ax=axes, label="decode step (ms)")
+        bar = axes.figure.colorbar(points, ax=axes, label="decode step (ms)", ticks=LogLocator(subs=(1, 2, 5)), format="%g")
+        bar.ax.minorticks_off()
     axes.set_xlabel("KV-cache memory saved (%)")
     metric = views.settings.loss_metric(results)
     _loss_axis(axes, metric, f"{METRIC_TITLES.get(metric, metric)} in the worst span")
