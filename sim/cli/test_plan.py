@@ -80,3 +80,34 @@ def test_wrong_keys_and_prices_are_named(plan):
     assert done.returncode == 2 and "no price is known for h20" in done.stderr
     done = kvtide("plan", plan, "--resume")
     assert done.returncode == 2 and "-o" in done.stderr
+
+
+BENCHMARK = """============ Serving Benchmark Result ============
+Successful requests:                     40
+Request rate configured (RPS):           {rate}
+Total input tokens:                      16000
+Total generated tokens:                  1600
+Mean TTFT (ms):                          {ttft}
+Mean TPOT (ms):                          {tpot}
+==================================================
+"""
+
+
+def test_calibrate_fits_every_second_run_and_says_how_well_the_others_fit(tmp_path):
+    log = tmp_path / "bench.log"
+    log.write_text("".join(BENCHMARK.format(rate=rate, ttft=30, tpot=4) for rate in (1, 2, 4, 8)))
+    answer = json.loads(kvtide("calibrate", log, "--model", "smollm2-135m", "--gpu", "l4", "--json").stdout)
+    assert answer["runs"] == 4 and answer["held_out"] == 2
+    error = answer["rms_log_error"]
+    assert error["fitted_after"]["tpot"] < error["fitted_before"]["tpot"]
+    assert error["held_out_after"]["tpot"] < error["held_out_before"]["tpot"]
+    text = kvtide("calibrate", log, "--model", "smollm2-135m", "--gpu", "l4").stdout
+    assert text.count("held out") >= 3 and "calibration: {step_factor:" in text
+
+
+def test_calibrate_names_what_a_log_lacks(tmp_path):
+    log = tmp_path / "bench.log"
+    log.write_text("INFO: started\n")
+    done = kvtide("calibrate", log, "--model", "smollm2-135m", "--gpu", "l4")
+    assert done.returncode == 2 and "no run" in done.stderr
+    assert kvtide("calibrate", log).returncode == 2
