@@ -49,8 +49,8 @@ def read_plan(path: str) -> Plan:
 
 
 def plot_plan(axes: list[Axes], plan: Plan) -> None:
-    """Left: cost against the worst position's loss; right: cost against the 95th percentile of latency. The line joins what nothing
-    beats in all three; the ring is the choice."""
+    """Left: cost against the worst position's loss; right: cost against the 95th percentile of latency. A black edge:
+    nothing is at least as good in all three and better in one; the ring is the choice."""
     every = plan.candidates
     table = every[every.feasible == 1]
     if table.empty:
@@ -66,9 +66,8 @@ def plot_plan(axes: list[Axes], plan: Plan) -> None:
     for one, (column, title, scale) in zip(axes, panels):
         for machine, (_, row) in zip(machines, table.iterrows()):
             one.plot(row[cost], scale * row[column], linestyle="none", alpha=0.85, color=palette.colour(policies.index(row.policy)),
-                     marker=palette.symbol(names.index(machine))[1], markersize=6)
-        front = table[table.on_front == 1].sort_values([cost, column])
-        one.plot(front[cost], scale * front[column], color=palette.GREY, linewidth=1, linestyle=":", zorder=0)
+                     marker=palette.symbol(names.index(machine))[1], markersize=7,
+                     markeredgecolor="black" if row.on_front == 1 else "none", markeredgewidth=1.2)
         if plan.best >= 0:
             chosen = every.loc[plan.best]
             one.plot(chosen[cost], scale * chosen[column], marker="o", markersize=14, markerfacecolor="none",
@@ -83,5 +82,5 @@ def plot_plan(axes: list[Axes], plan: Plan) -> None:
         if policy in set(table.policy):
             axes[-1].plot([], [], color=palette.colour(number), marker="o", linestyle="none", label=f"cache {policy}")
     axes[-1].plot([], [], marker="o", markersize=11, markerfacecolor="none", markeredgecolor="black", linestyle="none", label="choice")
-    axes[-1].plot([], [], color=palette.GREY, linewidth=1, linestyle=":", label="front")
+    axes[-1].plot([], [], color="white", marker="o", linestyle="none", markeredgecolor="black", markeredgewidth=1.2, label="front")
     axes[-1].legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)

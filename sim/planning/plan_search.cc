@@ -183,23 +183,24 @@ PlanOutcome search(const Plan& plan, const SearchOptions& options) {
                     plan.calibration);
     best.rate = rate_carried(replica, traffic, plan, best.needed, outcome.wanted_rate).rate;
   }
-  // The limit is that of the fleet one would buy without compression, or of the one bought.
-  const Candidate* place = nullptr;
+  // Of the fleet chosen, without compression; where that cannot be, of the one to buy without it.
+  const Candidate* without = nullptr;
   for (const Candidate& one : outcome.candidates) {
     if (one.is_feasible && outcome.policies[one.policy].loses_nothing() &&
-        (place == nullptr || is_better(plan, outcome, one, *place))) {
-      place = &one;
+        (without == nullptr || is_better(plan, outcome, one, *without))) {
+      without = &one;
     }
   }
-  if (place == nullptr && outcome.best >= 0) place = &outcome.candidates[static_cast<std::size_t>(outcome.best)];
-  if (place != nullptr) {
+  const Candidate* best = outcome.best < 0 ? nullptr : &outcome.candidates[static_cast<std::size_t>(outcome.best)];
+  for (const Candidate* place : {best, without}) {
+    if (place == nullptr || outcome.kv_limit.is_known) continue;
     experiment::Run run = run_of(plan, plain, place->gpu, place->tensor_parallel);
     run.setting.serving->max_num_seqs = place->max_num_seqs;
     try {
       outcome.kv_limit = kv_limit_of(run, uncompressed, model, gpus.at(place->gpu), traffic, plan, place->needed,
                                      plan.goal == Goal::rate ? place->rate : outcome.wanted_rate);
     } catch (const InputError&) {
-      // Uncompressed, it does not even fit: KvLimit says that nothing is known.
+      // Uncompressed, it does not even fit there.
     }
   }
   return outcome;
