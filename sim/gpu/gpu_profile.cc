@@ -28,6 +28,8 @@ void read_memory(const Value& map, GpuProfile& profile) {
   profile.bandwidth = memory.quantity("bandwidth", positive_quantity(Dimension::bandwidth, 1e16));
   profile.memory_latency = memory.quantity("latency", seconds());
   profile.memory_queue_size = memory.integer("queue_size", 1, 4096);
+  if (memory.raw("tlb_reach").exists())
+    profile.tlb_reach = static_cast<Bytes>(memory.quantity("tlb_reach", positive_quantity(Dimension::size, 1e15)));
   if (memory.raw("refresh").exists()) {
     profile.refreshes_bank_by_bank = memory.choice("refresh", {"all_bank", "per_bank"}) == "per_bank";
   }

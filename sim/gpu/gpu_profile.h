@@ -30,6 +30,7 @@ struct GpuProfile {
   double data_rate = 0;                 ///< bit/s per pin
   double bandwidth = 0;                 ///< B/s at the pins
   std::int64_t memory_queue_size = 0;   ///< requests that one channel's scheduler can reorder
+  Bytes tlb_reach = 0;                  ///< spread of scattered reads beyond which page misses dominate; 0: not known
   bool refreshes_bank_by_bank = false;  ///< else all banks of a pseudo channel at once
   std::string bandwidth_note;           ///< why bus x rate differs from bandwidth by more than 1 %; else empty
 
