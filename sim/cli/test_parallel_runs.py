@@ -77,6 +77,49 @@ def test_two_gpus_hold_twice_the_cache_and_talk(tmp_path):
     assert column(out, "machine_fidelity") in (b"roofline", "roofline")
 
 
+# Mixtral-8x7B has 46,702,792,704 weights of 2 B; Qwen3-30B-A3B 30,532,122,624. A quarter each, whole experts or cut.
+@pytest.mark.parametrize("model, weights", [("mixtral-8x7b", 46702792704), ("qwen3-30b-a3b", 30532122624)])
+def test_whole_experts_on_ranks_exchange_tokens(tmp_path, model, weights):
+    done, out = run(tmp_path, model=model, tensor_parallel=4)
+    assert done.returncode == 0, done.stderr
+    cut = column(out, "collective_us")
+    out.unlink()
+    done, out = run(tmp_path, model=model, tensor_parallel=4, expert_parallel=4)
+    assert done.returncode == 0, done.stderr
+    assert column(out, "weight_bytes_per_gpu") == weights * 2 // 4
+    # Two exchanges and a gathering replace one all-reduce a layer; at batch 4 each costs its launch.
+    assert column(out, "collective_us") > cut > 0
+    with h5py.File(out) as file:
+        assert file["summary"]["num_gpus"][0] == 4
+
+
+def test_shared_experts_are_whole_on_every_rank(tmp_path):
+    # deepseek-v2: 59 layers x 3 matrices x 5120 x 3072 x 2 B = 5,567,938,560 B; 7/8 of them more than when cut in eight.
+    held = []
+    for ranks in (1, 8):
+        done, out = run(tmp_path, model="deepseek-v2", tensor_parallel=8, expert_parallel=ranks, measure=["memory"])
+        assert done.returncode == 0, done.stderr
+        held.append((column(out, "weight_bytes_per_gpu"), column(out, "max_sequences")))
+        out.unlink()
+    assert held[1][0] - held[0][0] == pytest.approx(5567938560 * 7 / 8, abs=1)
+    assert held[1][1] < held[0][1]
+
+
+@pytest.mark.parametrize("batch, is_beyond", [(158, False), (159, True)])
+def test_cache_beyond_the_tlb_is_said(tmp_path, batch, is_beyond):
+    # smollm2-1.7b: 24 layers x 2 x 32 x 64 x 2 B x 2048 tokens = 402,653,184 B; 64e9 B hold 158.95 of them.
+    changes = {"model": "smollm2-1.7b", "batch": batch, "measure": ["memory"], "compression": "none"}
+    done, out = run(tmp_path, gpu="a100-sxm", **changes)
+    assert done.returncode == 0, done.stderr
+    warnings = column(out, "warnings").decode()
+    assert ("TLB" in warnings) == is_beyond
+    assert "does not fit" not in warnings
+    out.unlink()
+    done, out = run(tmp_path, gpu="h100-sxm", **changes)  # no reach is known
+    assert done.returncode == 0, done.stderr
+    assert "TLB" not in column(out, "warnings").decode()
+
+
 @pytest.mark.parametrize(
     "changes, words",
     [
@@ -84,11 +127,21 @@ def test_two_gpus_hold_twice_the_cache_and_talk(tmp_path):
         ({"tensor_parallel": 16}, ["tensor_parallel", "joins 8"]),
         ({"tensor_parallel": 0}, ["tensor_parallel", "1..1024"]),
         ({"pipeline_parallel": 33}, ["pipeline_parallel", "32 layers"]),
+        ({"tensor_parallel": 2, "expert_parallel": 2}, ["t.yaml:", "expert_parallel", "no experts"]),
+        ({"expert_parallel": 0}, ["expert_parallel", "1..1024"]),
+        (
+            {"model": "mixtral-8x7b", "tensor_parallel": 4, "expert_parallel": 2},
+            ["t.yaml:", "expert_parallel", "1 or tensor_parallel (4)"],
+        ),
+        (
+            {"model": "mixtral-8x7b", "gpu": "gb200", "tensor_parallel": 16, "expert_parallel": 16},
+            ["expert_parallel", "8 experts"],
+        ),
         ({"fidelity": "exact"}, ["fidelity", "roofline"]),
     ],
 )
 def test_ranks_that_do_not_fit_are_refused(tmp_path, changes, words):
-    done, _ = run(tmp_path, model="llama-3.1-8b", **changes)
+    done, _ = run(tmp_path, **{"model": "llama-3.1-8b", **changes})
     assert done.returncode == 2
     for word in words:
         assert word in done.stderr

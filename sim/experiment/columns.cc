@@ -20,8 +20,10 @@ constexpr std::array kColumns{
     Column{"decode_step_us", kNumber, "us", "One decode step of the whole batch with the compressed cache"},
     Column{"decode_speedup", kNumber, "1", "decode_step_us_full / decode_step_us"},
     Column{"collective_us", kNumber, "us",
-           "Time of all-reduces between tensor-parallel GPUs in one decode step of the compressed cache, mean"},
+           "Time of collectives between tensor- and expert-parallel GPUs in one decode step of the compressed cache, "
+           "mean"},
     Column{"num_gpus", kNumber, "1", "GPUs that hold one copy of the model: tensor_parallel x pipeline_parallel"},
+    Column{"weight_bytes_per_gpu", kNumber, "B", "Weights on one of these GPUs"},
     Column{"machine_fidelity", kText, "1", "Tier of the machine's memory: detailed, sampled or roofline"},
     Column{"compress_us_per_block", kNumber, "us",
            "GPU time to compress one block of one sequence, all layers, when it fills"},

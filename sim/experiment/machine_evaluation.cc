@@ -57,12 +57,13 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
     result.warnings.push_back(fmt::format(
         "the trace has no free block of {} positions: which served blocks stay is arbitrary", setting.block_size));
   }
-  const Bytes capacity = kv_capacity(model, gpu.profile(), run.setting.tensor_parallel * run.setting.pipeline_parallel);
+  const Bytes capacity = kv_capacity(gpu.profile(), weight_bytes_per_gpu(model, run.setting));
   const auto division = static_cast<double>(cache_division(model, run.setting));
   const auto sequences = [capacity, division](Bytes bytes) {
     return bytes == 0 ? 0.0 : std::floor(static_cast<double>(capacity) * division / static_cast<double>(bytes));
   };
   auto& numbers = result.numbers;
+  numbers["weight_bytes_per_gpu"] = static_cast<double>(weight_bytes_per_gpu(model, run.setting));
   numbers["kv_bytes_full"] = static_cast<double>(full);
   numbers["kv_bytes"] = static_cast<double>(compressed);
   numbers["memory_saving"] = 1 - static_cast<double>(compressed) / static_cast<double>(full);
@@ -94,6 +95,11 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
     result.warnings.push_back(fmt::format("batch {} does not fit: its KV needs {} of a GPU, available {}",
                                           run.setting.batch, format_bytes(needed),
                                           format_bytes(static_cast<double>(capacity))));
+  }
+  if (const Bytes reach = gpu.profile().tlb_reach; reach > 0 && needed > static_cast<double>(reach)) {
+    result.warnings.push_back(
+        fmt::format("batch {} needs {} of KV on a GPU, beyond the {} its TLB reaches: page misses are not modelled",
+                    run.setting.batch, format_bytes(needed), format_bytes(static_cast<double>(reach))));
   }
 }
 
@@ -154,9 +160,9 @@ void add_time(const Run& run, const kv::Compression& setting, const Model& model
 
 }  // namespace
 
-Bytes kv_capacity(const Model& model, const gpu::GpuProfile& profile, std::int64_t num_gpus) {
+Bytes kv_capacity(const gpu::GpuProfile& profile, Bytes weight_bytes) {
   const auto usable = static_cast<Bytes>(static_cast<double>(profile.reported_bytes) * kUsableMemoryShare);
-  const Bytes taken = model.weight_bytes() / static_cast<Bytes>(num_gpus) + kOverheadBytes;
+  const Bytes taken = weight_bytes + kOverheadBytes;
   return usable > taken ? usable - taken : 0;
 }
 

@@ -24,7 +24,8 @@ inline constexpr Bytes kOverheadBytes = 489 * kGiB / 100;
 void evaluate_machine(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
                       const kv::RecordedScores& scores, RunResult& result);
 
-/// Bytes for KV on one of num_gpus GPUs that share the model: memory * 0.9 - weights / num_gpus - overhead; 0 when the weights alone do not fit.
-[[nodiscard]] Bytes kv_capacity(const Model& model, const gpu::GpuProfile& profile, std::int64_t num_gpus = 1);
+/// Bytes for KV on one GPU: memory * 0.9 - weights - overhead; 0 when the weights alone do not fit.
+/// @param weight_bytes  on that GPU
+[[nodiscard]] Bytes kv_capacity(const gpu::GpuProfile& profile, Bytes weight_bytes);
 
 }  // namespace kvtide::experiment

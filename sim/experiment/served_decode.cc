@@ -52,6 +52,7 @@ gpu::DecoderShape decoder_shape(const Model& model, const Setting& setting,
   for (const kv::LayerAttention& layer : attention)
     shape.layers.insert(shape.layers.end(), static_cast<std::size_t>(layer.num_layers), layer_of(layer, model));
   shape.tensor_parallel = setting.tensor_parallel;
+  shape.expert_parallel = setting.expert_parallel;
   shape.pipeline_parallel = setting.pipeline_parallel;
   return shape;
 }
@@ -59,6 +60,18 @@ gpu::DecoderShape decoder_shape(const Model& model, const Setting& setting,
 std::int64_t cache_division(const Model& model, const Setting& setting) {
   const bool is_latent = model.latent.kv_rank > 0;
   return setting.pipeline_parallel * (is_latent ? 1 : std::min(setting.tensor_parallel, model.num_kv_heads));
+}
+
+Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting) {
+  const Bytes all = model.weight_bytes();
+  const auto stages = static_cast<Bytes>(setting.pipeline_parallel);
+  const Bytes gpus = static_cast<Bytes>(setting.tensor_parallel) * stages;
+  if (setting.expert_parallel == 1) return all / gpus;
+  const Experts& experts = model.experts;
+  const std::int64_t matrices = model.weights.has_gated_mlp ? 3 : 2;
+  const auto repeated = static_cast<Bytes>(experts.num_layers * matrices * model.weight_bytes_per_parameter) *
+                        static_cast<Bytes>(experts.shared_intermediate_size) * static_cast<Bytes>(model.hidden_size);
+  return (all - repeated) / gpus + repeated / stages;
 }
 
 SteppedDecode step_through(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,

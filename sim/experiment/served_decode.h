@@ -23,6 +23,11 @@ namespace kvtide::experiment {
 /// Example: 8 KV heads on 16 ranks: 8. A latent vector is on every rank: 1.
 [[nodiscard]] std::int64_t cache_division(const Model& model, const Setting& setting);
 
+/// Weights on one of the GPUs that share the model: an equal part, except that with expert_parallel the shared experts are
+/// whole on every rank of a stage. Approximation: routers and norms, repeated on every rank too, are divided.
+/// Example, 4 ranks: 100 GB of weights, of which 4 GB shared experts: 25 GB cut, 96 / 4 + 4 = 28 GB whole.
+[[nodiscard]] Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting);
+
 struct SteppedDecode {
   std::vector<gpu::DecodeStepRecord> records;
   std::int64_t first_position = 0;  ///< context after step 0

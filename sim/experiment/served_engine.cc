@@ -61,7 +61,7 @@ serving::MemoryAccount memory_account(const Run& run, const Model& model, const 
   serving::MemoryAccount account;
   account.total_bytes = static_cast<double>(profile.reported_bytes);
   account.utilization = asked.memory_share;
-  account.weight_bytes = static_cast<double>(model.weight_bytes()) / gpus;
+  account.weight_bytes = static_cast<double>(weight_bytes_per_gpu(model, run.setting));
   account.activation_bytes = serving::predicted_activation_bytes(asked.max_num_seqs, model.vocab_size,
                                                                  asked.max_num_batched_tokens, model.hidden_size);
   account.other_bytes = serving::predicted_context_bytes(run.setting.tensor_parallel);

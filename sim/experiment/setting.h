@@ -81,6 +81,7 @@ struct Setting {
   std::int64_t context_tokens = 32768;
   std::int64_t batch = 8;
   std::int64_t tensor_parallel = 1;                 ///< GPUs that share every layer
+  std::int64_t expert_parallel = 1;                 ///< ranks that hold whole experts: 1 (cut) or tensor_parallel
   std::int64_t pipeline_parallel = 1;               ///< groups of GPUs, each with a part of the layers
   gpu::Fidelity fidelity = gpu::Fidelity::sampled;  ///< of the machine's memory
   std::int64_t page_size = 16;

@@ -254,9 +254,22 @@ void read_trace(const Value& value, TraceSource& trace, NameResolver& resolver) 
 
 namespace {
 
+void check_expert_ranks(const Value& ranks, const Setting& setting, const Model& model) {
+  const std::int64_t asked = setting.expert_parallel;
+  if (asked == 1) return;
+  if (model.experts.num_experts == 0) {
+    ranks.error(fmt::format("expected 1: the model has no experts to spread over {} ranks", asked));
+  } else if (asked != setting.tensor_parallel) {
+    ranks.error(fmt::format("expected 1 or tensor_parallel ({}), got {}", setting.tensor_parallel, asked));
+  } else if (model.experts.num_experts % asked != 0) {
+    ranks.error(fmt::format("expected a divisor of the model's {} experts, got {}", model.experts.num_experts, asked));
+  }
+}
+
 /// How the machine is used: ranks, stages, tier of its memory.
 void read_machine(const Value& root, Setting& setting, NameResolver& resolver) {
   setting.tensor_parallel = root.integer("tensor_parallel", {.fallback = 1, .min = 1, .max = 1024});
+  setting.expert_parallel = root.integer("expert_parallel", {.fallback = 1, .min = 1, .max = 1024});
   setting.pipeline_parallel = root.integer("pipeline_parallel", {.fallback = 1, .min = 1, .max = 1024});
   setting.fidelity = enumerator(root.choice("fidelity", {"detailed", "sampled", "roofline"}, "sampled"),
                                 {gpu::Fidelity::detailed, gpu::Fidelity::sampled, gpu::Fidelity::roofline});
@@ -281,6 +294,7 @@ void read_machine(const Value& root, Setting& setting, NameResolver& resolver) {
       ranks.error(error.what());
     }
   }
+  check_expert_ranks(root.at("expert_parallel"), setting, *model);
   if (setting.pipeline_parallel > model->num_layers) {
     root.at("pipeline_parallel")
         .error(fmt::format("expected at most the model's {} layers, got {}", model->num_layers,

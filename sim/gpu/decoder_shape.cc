@@ -45,6 +45,13 @@ void check(const DecoderShape& shape) {
     in_range(shape.experts.intermediate_size, 1, kMaxDimension, "experts.intermediate_size");
     in_range(shape.experts.shared_intermediate_size, 0, kMaxDimension, "experts.shared_intermediate_size");
   }
+  if (shape.expert_parallel != 1 && (shape.expert_parallel != shape.tensor_parallel || shape.experts.num_experts == 0 ||
+                                     shape.experts.num_experts % shape.expert_parallel != 0)) {
+    throw InputError(
+        fmt::format("model step: expert_parallel must be 1 or tensor_parallel ({}) and divide the experts "
+                    "({}), got {}",
+                    shape.tensor_parallel, shape.experts.num_experts, shape.expert_parallel));
+  }
   if (shape.num_query_heads % shape.tensor_parallel != 0) {
     throw InputError(fmt::format("{} tensor-parallel ranks do not divide {} query heads", shape.tensor_parallel,
                                  shape.num_query_heads));

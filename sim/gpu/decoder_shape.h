@@ -51,7 +51,9 @@ struct DecoderShape {
   LatentShape latent{};
   std::vector<AttentionLayer> layers{};  ///< [layer], or empty: all alike
   std::int64_t tensor_parallel = 1;      ///< GPUs that share every layer
-  std::int64_t pipeline_parallel = 1;    ///< groups of layers, one after another, at most num_layers
+  /// 1: every expert is cut like a dense MLP. Else tensor_parallel: each rank holds num_experts / expert_parallel whole.
+  std::int64_t expert_parallel = 1;
+  std::int64_t pipeline_parallel = 1;  ///< groups of layers, one after another, at most num_layers
   bool operator==(const DecoderShape&) const = default;
 
   [[nodiscard]] bool is_latent() const { return latent.kv_rank > 0; }

@@ -128,7 +128,11 @@ class StepBuilder {
       } else {
         run_mlp("gate_up_gemm", "down_gemm", shape_.intermediate_size, kMainStream);
       }
-      launch_all_reduce();
+      if (shape_.has_experts(layer_index) && has_whole_experts()) {
+        launch_collective("all_gather", CollectiveKind::all_gather, activation_bytes());
+      } else {
+        launch_all_reduce();
+      }
     }
     const std::int64_t rows = work_.num_logits > 0 ? work_.num_logits : work_.batch;
     launcher_.launch("lm_head", linear(rows, share(shape_.vocab_size), shape_.hidden_size));
@@ -270,40 +274,60 @@ class StepBuilder {
 
   void run_mlp(const std::string& up, const std::string& down, std::int64_t intermediate_size, std::int64_t stream,
                const std::vector<KernelIndex>& wait_for = {}) {
+    run_mlp(up, down, work_.batch, share(intermediate_size), stream, wait_for);
+  }
+  /// @param rows, width  of this rank
+  void run_mlp(const std::string& up, const std::string& down, std::int64_t rows, std::int64_t width,
+               std::int64_t stream, const std::vector<KernelIndex>& wait_for) {
     const std::int64_t matrices = shape_.has_gated_mlp ? 2 : 1;
-    launcher_.launch(up, linear(work_.batch, matrices * share(intermediate_size), shape_.hidden_size), stream,
-                     wait_for);
-    launcher_.launch(down, linear(work_.batch, shape_.hidden_size, share(intermediate_size)), stream);
+    launcher_.launch(up, linear(rows, matrices * width, shape_.hidden_size), stream, wait_for);
+    launcher_.launch(down, linear(rows, shape_.hidden_size, width), stream);
   }
 
+  [[nodiscard]] bool has_whole_experts() const { return shape_.expert_parallel > 1; }
+
+  /// Whole experts: each rank routes its part of the tokens, sends every row to the rank of its expert and gets it back.
+  /// Shared experts are then whole on every rank. Rows and experts are those of the mean rank.
   void run_experts() {
     const ExpertShape& experts = shape_.experts;
-    const auto visited =
+    const bool is_whole = has_whole_experts();
+    const std::int64_t own_tokens = is_whole ? ceil_div(work_.batch, ranks_) : work_.batch;
+    const auto all_visited =
         std::max<std::int64_t>(1, std::llround(expected_experts(experts.num_experts, experts.num_active, work_.batch)));
-    const std::int64_t rows = ceil_div(work_.batch * experts.num_active, visited);
-    const std::int64_t own = share(experts.intermediate_size);
+    const std::int64_t visited = is_whole ? ceil_div(all_visited, ranks_) : all_visited;
+    const std::int64_t rows = ceil_div(work_.batch * experts.num_active, all_visited);
+    const std::int64_t own = is_whole ? experts.intermediate_size : share(experts.intermediate_size);
+    const std::int64_t shared_width =
+        is_whole ? experts.shared_intermediate_size : share(experts.shared_intermediate_size);
     const bool has_shared = experts.shared_intermediate_size > 0;
     const bool is_beside = has_shared && work_.has_side_streams;
     if (is_beside) {
-      run_mlp("shared_gate_up", "shared_down", experts.shared_intermediate_size, kSharedExpertStream,
+      run_mlp("shared_gate_up", "shared_down", own_tokens, shared_width, kSharedExpertStream,
               launcher_.last(kMainStream));
     }
-    launcher_.launch("router", linear(work_.batch, experts.num_experts, shape_.hidden_size));
+    launcher_.launch("router", linear(own_tokens, experts.num_experts, shape_.hidden_size));
+    const Bytes routed_bytes = static_cast<Bytes>(own_tokens) * static_cast<Bytes>(experts.num_active) *
+                               static_cast<Bytes>(shape_.hidden_size) * static_cast<Bytes>(kActivationBytes);
+    if (is_whole) launch_collective("dispatch", CollectiveKind::all_to_all, routed_bytes);
     const std::int64_t matrices = shape_.has_gated_mlp ? 2 : 1;
     launcher_.launch("expert_gate_up", linear(rows, matrices * own, shape_.hidden_size, visited));
-    if (has_shared && !is_beside)
-      run_mlp("shared_gate_up", "shared_down", experts.shared_intermediate_size, kMainStream);
+    if (has_shared && !is_beside) run_mlp("shared_gate_up", "shared_down", own_tokens, shared_width, kMainStream, {});
     launcher_.launch("expert_down", linear(rows, shape_.hidden_size, own, visited), kMainStream,
                      is_beside ? launcher_.last(kSharedExpertStream) : std::vector<KernelIndex>{});
+    if (is_whole) launch_collective("combine", CollectiveKind::all_to_all, routed_bytes);
   }
 
   void gather_logits(std::int64_t rows) {
     if (ranks_ == 1) return;
     const Bytes bytes = static_cast<Bytes>(rows) * static_cast<Bytes>(shape_.vocab_size) * 2;
-    const KernelTime gathered = time_collective(
-        gpu_.profile(), {.kind = CollectiveKind::all_gather, .num_ranks = ranks_, .bytes = bytes, .library = "nccl"});
-    iteration_.collective_duration += gathered.duration;
-    launcher_.launch("gather_logits", gathered);
+    launch_collective("gather_logits", CollectiveKind::all_gather, bytes);
+  }
+
+  void launch_collective(const std::string& kernel_class, CollectiveKind kind, Bytes bytes) {
+    const KernelTime time =
+        time_collective(gpu_.profile(), {.kind = kind, .num_ranks = ranks_, .bytes = bytes, .library = "nccl"});
+    iteration_.collective_duration += time.duration;
+    launcher_.launch(kernel_class, time);
   }
 
   /// Sums the ranks' parts of one layer's output.

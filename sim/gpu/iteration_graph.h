@@ -5,6 +5,8 @@
 //   dense     gate_up - down;  experts  router - expert_gate_up - expert_down, shared_gate_up - shared_down
 //   latent    query_down - qkv - absorb_query - attention - expand_value - o
 //   ranks     the embedding's parts are summed before the first layer, the logits' parts gathered after the head
+//   experts whole on ranks (expert_parallel)
+//             all_reduce - router on own tokens - dispatch - expert_gate_up - expert_down - combine - all_gather
 //   stages    the layers of a pipeline stage run on its own GPUs; `send` hands the activations on
 //
 // One rank of every stage is shown; the others of a tensor-parallel group do the same at the same time. One batch is in

@@ -212,6 +212,78 @@ TEST(IterationGraph, OneTokenReadsItsActiveExpertsOnly) {
   EXPECT_EQ(count_of(time_iteration(gpu, shape, step(kLlama, 1, 128, 16)), "gate_up_gemm"), 1);
 }
 
+// Mixtral's layers on four ranks of two whole experts. Four tokens: one a rank, routed twice, 4096 x 2 B: a buffer of
+// 16,384 B, of which 3/4 leave: 12,288 B read here and written there, to the experts and back. Then 4 x 4096 x 2 B =
+// 32,768 B are gathered: 2 x 24,576 B. The all-reduce after attention stays, the one after the experts goes.
+TEST(IterationGraph, WholeExpertsExchangeRoutedRows) {
+  Gpu gpu = h100();
+  DecoderShape shape = kLlama;
+  shape.experts = {.num_experts = 8, .num_active = 2, .intermediate_size = 14336};
+  shape.tensor_parallel = shape.expert_parallel = 4;
+  const Iteration iteration = time_iteration(gpu, shape, step(kLlama, 4, 128, 16));
+  for (const char* exchange : {"dispatch", "combine"}) {
+    EXPECT_EQ(count_of(iteration, exchange), 32) << exchange;
+    EXPECT_EQ(bytes_of(iteration, exchange), 32u * 24576u) << exchange;
+  }
+  EXPECT_EQ(bytes_of(iteration, "all_gather"), 32u * 49152u);
+  EXPECT_EQ(count_of(iteration, "all_reduce"), 32);
+  Picoseconds collectives{0};
+  for (const KernelClassTime& sums : iteration.by_class) {
+    for (const char* name :
+         {"embedding_all_reduce", "all_reduce", "dispatch", "combine", "all_gather", "gather_logits"}) {
+      if (sums.kernel_class == name) collectives += sums.duration;
+    }
+  }
+  EXPECT_EQ(iteration.collective_duration, collectives);
+  shape.experts.first_layer = 2;  // dense layers sum their parts as ever
+  const Iteration mixed = time_iteration(gpu, shape, step(kLlama, 4, 128, 16));
+  EXPECT_EQ(count_of(mixed, "dispatch"), 30);
+  EXPECT_EQ(count_of(mixed, "all_reduce"), 34);
+}
+
+// Gate and up of an expert: 2 x 4096 x 14336 x 2 B = 234,881,024 B. One token visits two experts, on two of four ranks:
+// one whole expert where it is there, against two quarters on every rank: twice the bytes. 64 tokens visit all eight: two
+// whole ones, 469,762,048 B, as many as eight quarters. Shared experts are whole instead of quarters.
+TEST(IterationGraph, ARankReadsItsWholeExperts) {
+  Gpu gpu = h100();
+  DecoderShape cut = kLlama;
+  cut.experts = {.num_experts = 8, .num_active = 2, .intermediate_size = 14336, .shared_intermediate_size = 14336};
+  cut.tensor_parallel = 4;
+  DecoderShape whole = cut;
+  whole.expert_parallel = 4;
+  const auto read = [&](const DecoderShape& shape, std::int64_t batch, const char* kernel_class) {
+    return static_cast<double>(bytes_of(time_iteration(gpu, shape, step(kLlama, batch, 128, 16)), kernel_class)) / 32;
+  };
+  EXPECT_NEAR(read(whole, 1, "expert_gate_up"), 234881024, 2e5);
+  EXPECT_NEAR(read(cut, 1, "expert_gate_up"), 117440512, 2e5);
+  EXPECT_NEAR(read(whole, 64, "expert_gate_up"), 469762048, 4e6);
+  EXPECT_NEAR(read(cut, 64, "expert_gate_up"), 469762048, 4e6);
+  EXPECT_NEAR(read(whole, 1, "shared_down"), 117440512, 2e5);
+  EXPECT_NEAR(read(cut, 1, "shared_down"), 29360128, 2e5);
+}
+
+TEST(IterationGraph, RanksThatDoNotFitTheExpertsAreRefused) {
+  DecoderShape shape = kLlama;
+  shape.tensor_parallel = 4;
+  const auto accepts = [&](std::int64_t expert_parallel, std::int64_t num_experts) {
+    shape.expert_parallel = expert_parallel;
+    shape.experts = {.num_experts = num_experts, .num_active = num_experts > 0 ? 2 : 0, .intermediate_size = 64};
+    try {
+      check(shape);
+    } catch (const InputError&) {
+      return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(accepts(1, 6));
+  EXPECT_TRUE(accepts(4, 8));
+  EXPECT_FALSE(accepts(4, 6));  // four ranks cannot hold 1.5 experts each
+  EXPECT_FALSE(accepts(2, 8));  // neither 1 nor the tensor-parallel ranks
+  EXPECT_FALSE(accepts(8, 8));
+  EXPECT_FALSE(accepts(0, 8));
+  EXPECT_FALSE(accepts(4, 0));  // dense
+}
+
 // Beside the attention's successors, compression no longer lengthens the step unless it is the longer branch.
 TEST(IterationGraph, CompressionOnASideStreamIsHidden) {
   Gpu gpu = h100();
