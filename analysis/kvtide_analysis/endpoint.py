@@ -6,6 +6,7 @@ that fails for want of the server (connection, time-out, 408, 429, 5xx) is tried
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import time
@@ -14,6 +15,7 @@ import urllib.request
 
 from . import texts
 
+LARGEST_REPLY = 64 << 20  # bytes; the log-probabilities of a prompt of 100,000 tokens are a tenth of it
 RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
 
 
@@ -30,6 +32,8 @@ class Endpoint:
         self.key = os.environ.get(key_variable, "")
 
     def _post(self, body: dict) -> dict:
+        if not self.url.startswith(("http://", "https://")):
+            raise EndpointError(f"{self.url}: expected a URL that begins with http:// or https://")
         headers = {"Content-Type": "application/json"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
@@ -37,7 +41,10 @@ class Endpoint:
         for attempt in range(self.retries + 1):
             try:
                 with urllib.request.urlopen(request, timeout=self.timeout) as reply:
-                    return json.loads(reply.read())
+                    told = reply.read(LARGEST_REPLY + 1)
+                if len(told) > LARGEST_REPLY:
+                    raise EndpointError(f"{self.url}: the reply is larger than {LARGEST_REPLY >> 20} MiB")
+                return json.loads(told)
             except urllib.error.HTTPError as error:
                 told = error.read(300).decode("utf-8", "replace")
                 if error.code not in RETRIED or attempt == self.retries:
@@ -45,6 +52,8 @@ class Endpoint:
             except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
                 if attempt == self.retries:
                     raise EndpointError(f"{self.url}: {getattr(error, 'reason', error)} after {attempt + 1} attempts") from error
+            except http.client.HTTPException as error:
+                raise EndpointError(f"{self.url}: the reply is not HTTP or ends early ({type(error).__name__})") from error
             except ValueError as error:
                 raise EndpointError(f"{self.url}: the reply is not JSON") from error
             time.sleep(self.pause * 2 ** attempt)
@@ -53,9 +62,12 @@ class Endpoint:
     def _choice(self, body: dict) -> tuple[dict, dict]:
         reply = self._post(body)
         try:
-            return reply["choices"][0], reply.get("usage") or {}
+            choice, usage = reply["choices"][0], reply.get("usage")
         except (KeyError, IndexError, TypeError) as error:
             raise EndpointError(f"{self.url}: the reply has no choices: {str(reply)[:200]}") from error
+        if not isinstance(choice, dict):
+            raise EndpointError(f"{self.url}: the reply's choice is no object: {str(choice)[:200]}")
+        return choice, usage if isinstance(usage, dict) else {}
 
     def ask(self, prompt: str, lead: str, max_tokens: int) -> tuple[str, int | None]:
         """What follows `lead`, and the prompt's length in tokens where the server tells it."""
@@ -65,7 +77,8 @@ class Endpoint:
         else:
             body["prompt"] = prompt + lead
         choice, usage = self._choice(body)
-        text = choice["message"]["content"] if self.chat else choice.get("text")
+        message = choice.get("message") if self.chat else None
+        text = (message.get("content") if isinstance(message, dict) else None) if self.chat else choice.get("text")
         if not isinstance(text, str):
             raise EndpointError(f"{self.url}: the reply holds no text")
         text = text.strip()

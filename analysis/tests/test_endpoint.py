@@ -5,7 +5,9 @@ import importlib.util
 import json
 import os
 import pathlib
+import socket
 import subprocess
+import threading
 
 import pytest
 from endpoint_server import forgetful, serving
@@ -93,6 +95,33 @@ def test_position_scan_counts_in_the_servers_tokens(tmp_path):
     assert {row["correct"] for row in rows} == {"1"} and {row["control"] for row in rows} == {"0"}
     # The server counts a token for four characters of prompt and request; the request is a few words longer than the text.
     assert all(100 <= int(row["position"]) <= 145 for row in rows)
+
+
+@pytest.mark.parametrize("told, message", [
+    (b"\0 garbage\r\n\r\n", "not HTTP"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", "ends early"),
+    (b'HTTP/1.1 200 OK\r\n\r\n{"choices": [5]}', "no object"),
+    (b'HTTP/1.1 200 OK\r\n\r\n{"choices": [{}]}', "no text"),
+])
+def test_replies_that_are_none_are_errors_with_the_url(told, message):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(told)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(EndpointError, match=f"{url}.*{message}"):
+            Endpoint(url, "stub", chat=True, timeout=10).ask("a", "b", 1)
+        thread.join(timeout=10)
+
+
+def test_only_web_addresses_are_asked():
+    with pytest.raises(EndpointError, match="http://"):
+        Endpoint("file:///etc/hostname", "stub").ask("a", "b", 1)
 
 
 def test_logprob_is_the_sum_over_the_answers_tokens_and_needs_an_echo(tmp_path):

@@ -49,9 +49,15 @@ constexpr std::array kUnits{
     Unit{Dimension::money_rate, "USD/h", 1},
 };
 
+constexpr double kMaxSeconds = 9.2e6;
+
 }  // namespace
 
 Picoseconds from_seconds(double seconds) {
+  if (!(std::abs(seconds) <= kMaxSeconds)) {
+    throw InputError(
+        fmt::format("a time of {:.3g} s: simulated time holds at most {:g} s (106 days)", seconds, kMaxSeconds));
+  }
   return Picoseconds(std::llround(seconds * 1e12));
 }
 

@@ -181,11 +181,14 @@ void write_metrics(const std::string& path, const DiagnosedScan& diagnosed) {
                                  {"axis", std::string(to_string(diagnosed.scan.axis))},
                                  {"measure", std::string(to_string(diagnosed.scan.measure))}});
   // A monitor may read at any moment: written beside, then renamed.
+  std::error_code error;
+  if (std::filesystem::is_other(path, error)) {
+    throw EnvironmentError(fmt::format("{}: is a device or a pipe; expected the name of a file", path));
+  }
   const std::string partial = path + ".partial";
   std::ofstream file(partial, std::ios::binary | std::ios::trunc);
   file << text;
   file.close();
-  std::error_code error;
   if (file) std::filesystem::rename(partial, path, error);
   if (!file || error) {
     std::filesystem::remove(partial, error);

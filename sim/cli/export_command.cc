@@ -66,6 +66,10 @@ std::string csv_text(const experiment::ResultsReader& results, const std::vector
 
 /// Partial, rename: the file is complete or not there.
 void write_text(const std::string& path, const std::string& text) {
+  std::error_code failure;
+  if (std::filesystem::is_other(path, failure)) {
+    throw EnvironmentError(fmt::format("{}: is a device or a pipe; without -o the table goes to stdout", path));
+  }
   const std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
   std::FILE* file = std::fopen(partial.c_str(), "wb");
   bool is_good = file != nullptr;

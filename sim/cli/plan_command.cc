@@ -53,6 +53,10 @@ int run(const Arguments& arguments) {
     const auto output = arguments.text("output");
     std::optional<planning::CandidateJournal> journal;
     if (output) {
+      std::error_code failure;
+      if (std::filesystem::exists(*output, failure) && !std::filesystem::is_regular_file(*output, failure)) {
+        throw EnvironmentError(fmt::format("{}: is no regular file; expected the name of a file", *output));
+      }
       journal.emplace(*output + ".candidates", arguments.has("resume"));
       options.restore = [&](std::uint64_t key, planning::Candidate& one) { return journal->restore(key, one); };
       options.on_judged = [&](std::uint64_t key, const planning::Candidate& one) { journal->add(key, one); };

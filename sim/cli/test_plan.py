@@ -111,3 +111,40 @@ def test_calibrate_names_what_a_log_lacks(tmp_path):
     done = kvtide("calibrate", log, "--model", "smollm2-135m", "--gpu", "l4")
     assert done.returncode == 2 and "no run" in done.stderr
     assert kvtide("calibrate", log).returncode == 2
+
+
+def test_prices_go_by_any_name_of_a_gpu_and_unknown_ones_are_errors(plan):
+    sets = ["--set", "plan.gpus=[h100]", "--set", "plan.max_num_seqs=[16]", "--set", "plan.compression=[none]"]
+    done = kvtide("plan", plan, "--json", "--quiet", "--no-sensitivity", *sets, "--set", "plan.prices={h100: 99 USD/h}")
+    assert json.loads(done.stdout)["prices"]["h100-sxm"]["usd_per_hour"] == 99
+    done = kvtide("plan", plan, "--set", "plan.prices={l44: 1 USD/h}")
+    assert done.returncode == 2 and "plan.prices.l44" in done.stderr
+
+
+def test_names_in_an_emitted_script_stay_in_their_comment(plan):
+    text = plan.read_text().replace("name: small", 'name: "small\\ntouch owned"')
+    plan.write_text(text.replace("[none, preset: fp8]", '[{label: "a\\ntouch owned", value: none}]'))
+    script = kvtide("plan", plan, "--emit", "vllm", "--quiet").stdout
+    assert script.startswith("#!/bin/sh") and not any(line.startswith("touch") for line in script.splitlines())
+
+
+def test_a_folder_as_output_is_refused_before_the_work(plan, tmp_path):
+    done = kvtide("plan", plan, "--quiet", "-o", tmp_path)
+    assert done.returncode == 3 and "no regular file" in done.stderr
+    assert not pathlib.Path(f"{tmp_path}.candidates").exists()
+
+
+@pytest.mark.parametrize(
+    "key, value, message",
+    [
+        ("request_rate", 1e-7, "request_rate"),
+        ("total_output_tokens", 100, "total_output_tokens"),
+        ("mean_ttft_ms", 1e300, "mean_ttft_ms"),
+    ],
+)
+def test_benchmarks_that_tell_nothing_are_refused(tmp_path, key, value, message):
+    run = {"completed": 100, "total_input_tokens": 20000, "total_output_tokens": 2000}
+    run |= {"mean_ttft_ms": 30, "mean_tpot_ms": 5, "request_rate": 4, key: value}
+    (tmp_path / "bench.json").write_text(json.dumps(run))
+    done = kvtide("calibrate", tmp_path / "bench.json", "--model", "smollm2-135m", "--gpu", "l4")
+    assert done.returncode == 2 and "bench.json:1" in done.stderr and message in done.stderr

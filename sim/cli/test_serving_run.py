@@ -1,7 +1,9 @@
 """`kvtide run` with a workload: the engine's figures beside the loss, and what a wrong workload says."""
 
 import json
+import os
 import pathlib
+import stat
 
 import h5py
 import pytest
@@ -54,6 +56,9 @@ def test_the_same_file_gives_the_same_requests(tmp_path):
         ("poisson", "poison", "poison"),
         ("slo: {ttft", "slo: {tfft", "tfft"),
         ("engine: {max_model_len: 4096", "engine: {kind: tgi", "tgi"),
+        ("engine: {max_model_len: 4096", "engine: {max_model_len: 1", "engine.max_model_len: expected 0"),
+        ("engine: {max_model_len: 4096", "engine: {num_blocks: 2147483646", "engine.num_blocks"),
+        ('poisson: {rate: "4 /s", input_tokens: 1000, output_tokens: 50, requests: 40}', "", "exactly one of requests"),
     ],
 )
 def test_wrong_workloads_name_their_key(tmp_path, old, new, message):
@@ -77,3 +82,33 @@ def test_requests_beyond_the_models_limit_are_counted(tmp_path):
         with h5py.File(tmp_path / f"{policy}.h5") as file:
             assert file["summary/requests_dropped"][0] == (policy == "drop")
             assert file["summary/requests_truncated"][0] == (policy == "truncate")
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        'poisson: {rate: "1e-6 /s", input_tokens: 10, output_tokens: 10, requests: 40}',
+        'closed_loop: {users: 1, think_time: "1e6 s", input_tokens: 10, output_tokens: 10, requests: 40}',
+    ],
+)
+def test_arrivals_beyond_what_picoseconds_hold_are_refused(tmp_path, drawn):
+    old = 'poisson: {rate: "4 /s", input_tokens: 1000, output_tokens: 50, requests: 40}'
+    (tmp_path / "slow.yaml").write_text(FILE.replace(old, drawn))
+    done = kvtide("run", tmp_path / "slow.yaml", "-o", tmp_path / "x.h5", "--quiet")
+    assert done.returncode == 1 and "fewer requests" in done.stderr
+
+
+def test_a_trace_stretched_beyond_what_picoseconds_hold_is_refused(tmp_path):
+    (tmp_path / "requests.csv").write_text("arrival_s,input_tokens,output_tokens\n0,100,10\n1000,100,10\n")
+    drawn = 'poisson: {rate: "4 /s", input_tokens: 1000, output_tokens: 50, requests: 40}'
+    (tmp_path / "slow.yaml").write_text(FILE.replace(drawn, "requests: requests.csv\n  rate_scale: 1e-6"))
+    done = kvtide("run", tmp_path / "slow.yaml", "-o", tmp_path / "x.h5", "--quiet")
+    assert done.returncode == 1 and "rate_scale" in done.stderr
+
+
+def test_results_are_not_put_in_place_of_a_pipe(tmp_path):
+    (tmp_path / "small.yaml").write_text(FILE)
+    os.mkfifo(tmp_path / "pipe")
+    done = kvtide("run", tmp_path / "small.yaml", "-o", tmp_path / "pipe", "--quiet")
+    assert done.returncode == 3 and "a pipe" in done.stderr
+    assert stat.S_ISFIFO(os.stat(tmp_path / "pipe").st_mode)

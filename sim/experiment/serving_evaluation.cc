@@ -14,6 +14,7 @@ namespace kvtide::experiment {
 namespace {
 
 constexpr std::size_t kMaxRequestsKept = 200'000;
+constexpr double kMaxSeconds = 9e6;  // what picoseconds in 64 bits hold
 
 /// Cuts drawn requests to the model's limit.
 class Cutting : public serving::RequestSource {
@@ -132,6 +133,11 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
   if (!asked.requests.empty()) {
     trace = serving::limit_requests(serving::load_requests(asked.requests), limit, asked.long_requests, asked.requests);
     double sum = 0;
+    if (to_seconds(trace.trace.requests.back().arrival) / asked.rate_scale > kMaxSeconds) {
+      throw InputError(
+          fmt::format("{}: rate_scale {} stretches the arrivals beyond the {:.0e} s that simulated time holds",
+                      asked.requests, asked.rate_scale, kMaxSeconds));
+    }
     for (serving::Request& request : trace.trace.requests) {
       request.arrival = from_seconds(to_seconds(request.arrival) / asked.rate_scale);
       sum += static_cast<double>(request.input_tokens) + static_cast<double>(request.output_tokens) / 2;

@@ -14,6 +14,8 @@ using serving::LengthDistribution;
 
 constexpr std::int64_t kMaxTokens = 1 << 24;
 constexpr double kMaxRate = 1e6;
+constexpr std::int64_t kMinModelLength = 16;                // prompt and answer of one page
+constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 24;  // 32 bytes each in the simulator's own memory
 
 double read_rate(const Value& value) {
   const double rate = value.as_quantity({.dimension = Dimension::rate, .fallback = {}, .min = 1e-6, .max = kMaxRate});
@@ -103,7 +105,8 @@ void read_workload(const Value& value, ServingSetting& setting,
   const bool is_empty = kinds == 0 && value.is_map() && std::ranges::all_of(value.keys(), [](const std::string& key) {
                           return key == "long_requests" || key == "seeds";
                         });
-  if (kinds > 1 || is_empty) value.error("expected exactly one of requests, poisson, gamma, ramp, closed_loop");
+  if (kinds > 1 || is_empty || value.is_null())
+    value.error("expected exactly one of requests, poisson, gamma, ramp, closed_loop");
 }
 
 void read_engine(const Value& value, ServingSetting& setting) {
@@ -111,8 +114,13 @@ void read_engine(const Value& value, ServingSetting& setting) {
   setting.memory_share = value.number(
       "gpu_memory_utilization",
       {.fallback = setting.engine == "sglang" ? 0 : 0.9, .min = setting.engine == "sglang" ? 0 : 0.01, .max = 1});
-  setting.num_blocks = value.integer("num_blocks", {.fallback = 0, .min = 0, .max = (std::int64_t{1} << 31) - 2});
+  setting.num_blocks = value.integer("num_blocks", {.fallback = 0, .min = 0, .max = kMaxBlocks});
   setting.max_model_len = value.integer("max_model_len", {.fallback = 0, .min = 0, .max = kMaxTokens});
+  if (setting.max_model_len > 0 && setting.max_model_len < kMinModelLength) {
+    value.at("max_model_len")
+        .error(fmt::format("expected 0 (the model's own) or {}..{}, got {}", kMinModelLength, kMaxTokens,
+                           setting.max_model_len));
+  }
   setting.max_num_seqs = value.integer("max_num_seqs", {.fallback = 256, .min = 1, .max = 65536});
   setting.max_num_batched_tokens =
       value.integer("max_num_batched_tokens", {.fallback = 8192, .min = 1, .max = 1 << 20});

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <map>
 
@@ -200,6 +201,11 @@ struct OutputFile::Impl {
 OutputFile::OutputFile(const std::string& path) : impl_(std::make_unique<Impl>()) {
   const QuietLibrary quiet;
   impl_->path = path;
+  // Put in place of a device or a pipe, the file would take it from everybody else.
+  std::error_code failure;
+  if (std::filesystem::is_other(path, failure)) {
+    throw EnvironmentError(fmt::format("{}: is a device or a pipe; expected the name of a file", path));
+  }
   impl_->partial_path = fmt::format("{}.partial-{}", path, ::getpid());
   // Made now, so that an unwritable folder is found before hours of work, not after.
   const int descriptor = ::open(impl_->partial_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -16,6 +16,8 @@ namespace kvtide::planning {
 namespace {
 
 constexpr std::size_t kMaxRuns = 1000;
+constexpr double kLeastMs = 1e-3, kMostMs = 1e9;
+constexpr double kLeastRate = 1e-4;  // requests/s
 
 /// Figures of one run by their JSON name.
 struct Figures {
@@ -86,6 +88,9 @@ MeasuredRun run_of(const Figures& figures, const std::string& name) {
     const auto found = figures.values.find(key);
     return found == figures.values.end() || !std::isfinite(found->second) ? 0 : std::max(0.0, found->second);
   };
+  const auto require = [&](bool is_good, const char* key, const char* allowed) {
+    if (!is_good) throw InputError(fmt::format("{}:{}: {}: expected {}", name, figures.line, key, allowed));
+  };
   MeasuredRun run;
   run.line = figures.line;
   const double requests = value("completed");
@@ -95,7 +100,12 @@ MeasuredRun run_of(const Figures& figures, const std::string& name) {
   run.mean_output = std::clamp(value("total_output_tokens") / requests, 1.0, 1e7);
   run.mean_ttft = value("mean_ttft_ms") * 1e-3;
   run.mean_tpot = value("mean_tpot_ms") * 1e-3;
+  require(run.mean_output >= 1.5, "total_output_tokens", "at least 2 a request: one token has no time between tokens");
+  for (const char* key : {"mean_ttft_ms", "mean_tpot_ms"}) {
+    require(value(key) >= kLeastMs && value(key) <= kMostMs, key, "1e-3..1e9 ms");
+  }
   run.rate = optional("request_rate");
+  require(run.rate == 0 || run.rate >= kLeastRate, "request_rate", "0, inf or at least 1e-4 requests/s");
   run.concurrency = std::llround(std::min(1e6, optional("max_concurrency")));
   return run;
 }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <numeric>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -27,12 +29,33 @@ constexpr std::array kCacheTypes{
     CacheType{"nvfp4", "", "fp4_e2m1", "nvfp4"},
 };
 
+/// For a comment of a script: a line break in a name must not become a command.
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = ' ';
+  }
+  return text;
+}
+
+/// One word of a POSIX shell, quoted where it has anything but letters, digits and -_./:
+std::string shell_word(const std::string& text) {
+  const bool is_plain = !text.empty() && std::ranges::all_of(text, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-_./:").find(c) != std::string_view::npos;
+  });
+  if (is_plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 std::string vllm_command(const Plan& plan, const Candidate& best, const experiment::ServingSetting& engine,
                          const std::string& type) {
   std::string text = fmt::format(
       "vllm serve {} \\\n  --tensor-parallel-size {} --gpu-memory-utilization {} \\\n  --max-num-seqs {} "
       "--max-num-batched-tokens {}",
-      plan.model, best.tensor_parallel, engine.memory_share, best.max_num_seqs, engine.max_num_batched_tokens);
+      shell_word(plan.model), best.tensor_parallel, engine.memory_share, best.max_num_seqs,
+      engine.max_num_batched_tokens);
   if (engine.max_model_len > 0) text += fmt::format(" --max-model-len {}", engine.max_model_len);
   if (!engine.prefix_caching) text += " --no-enable-prefix-caching";
   if (!type.empty()) text += fmt::format(" \\\n  --kv-cache-dtype {}", type);
@@ -44,7 +67,7 @@ std::string sglang_command(const Plan& plan, const Candidate& best, const experi
   std::string text = fmt::format(
       "python -m sglang.launch_server --model-path {} \\\n  --tp-size {} --max-running-requests {} "
       "--chunked-prefill-size {}",
-      plan.model, best.tensor_parallel, best.max_num_seqs, engine.max_num_batched_tokens);
+      shell_word(plan.model), best.tensor_parallel, best.max_num_seqs, engine.max_num_batched_tokens);
   if (engine.engine == "sglang" && engine.memory_share > 0) {
     text += fmt::format(" --mem-fraction-static {}", engine.memory_share);
   }
@@ -62,7 +85,7 @@ std::string trtllm_command(const Plan& plan, const Candidate& best, const experi
   std::string text = fmt::format(
       "cat > extra.yaml <<'END'\n{}END\ntrtllm-serve {} \\\n  --tp_size {} --max_batch_size {} "
       "--max_num_tokens {}",
-      yaml, plan.model, best.tensor_parallel, best.max_num_seqs, engine.max_num_batched_tokens);
+      yaml, shell_word(plan.model), best.tensor_parallel, best.max_num_seqs, engine.max_num_batched_tokens);
   if (engine.max_model_len > 0) text += fmt::format(" --max_seq_len {}", engine.max_model_len);
   return text + " --extra_llm_api_options extra.yaml";
 }
@@ -121,11 +144,12 @@ std::string emitted_setting(const std::string& stack, const Plan& plan, const Pl
   const Policy& policy = outcome.policies[best.policy];
   const experiment::ServingSetting& engine = *policy.run.setting.serving;
   const std::string type = cache_type(stack, policy.setting);
-  std::string text = fmt::format("#!/bin/sh\n# {}: {} replica{} on {} x {}, cache {}.\n", plan.name, best.replicas,
-                                 best.replicas == 1 ? "" : "s", best.num_gpus, best.gpu, policy.label);
+  std::string text =
+      fmt::format("#!/bin/sh\n# {}: {} replica{} on {} x {}, cache {}.\n", one_line(plan.name), best.replicas,
+                  best.replicas == 1 ? "" : "s", best.num_gpus, one_line(best.gpu), one_line(policy.label));
   if (!policy.loses_nothing() && type.empty()) {
     text += fmt::format("# {} has no flag for this treatment of the cache; it needs a method of its own: {}\n", stack,
-                        experiment::compression_text(policy.run.setting));
+                        one_line(experiment::compression_text(policy.run.setting)));
   }
   text += (stack == "vllm"     ? vllm_command(plan, best, engine, type)
            : stack == "sglang" ? sglang_command(plan, best, engine, type)
@@ -136,7 +160,7 @@ std::string emitted_setting(const std::string& stack, const Plan& plan, const Pl
       "# Probe set: plant a fact at these places of a prompt of {} tokens, with and without compression, and compare "
       "the answers\n"
       "# (kvtide diagnose reads the scan). Attention lost as measured on {}.\n# position,phase,expected_loss\n",
-      policy.loss_tokens, policy.loss_model);
+      policy.loss_tokens, one_line(policy.loss_model));
   for (const Probe& probe : probe_set(policy.loss_profile, policy.setting.block_size, 16, 12)) {
     text += fmt::format("# {},{},{:.3f}\n", probe.position, probe.phase, probe.loss);
   }

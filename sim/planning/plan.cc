@@ -89,6 +89,19 @@ void read_policies(const Value& list, const std::vector<std::int64_t>& block_siz
   if (plan.policies.empty()) plan.policies.push_back({"none", "none", {}});
 }
 
+/// A price that no GPU of the plan has would be passed over in silence: a misspelt name, most likely.
+void check_prices(const Value& prices, const std::vector<std::string>& gpus) {
+  const std::vector<std::string> known = gpu::known_gpus();
+  for (const std::string& key : prices.keys()) {
+    if (std::ranges::find(gpus, key) != gpus.end() || std::ranges::find(known, key) != known.end()) continue;
+    try {
+      (void)gpu::load_gpu_profile(key);
+    } catch (const InputError& error) {
+      prices.at(key).error(error.what());
+    }
+  }
+}
+
 void read_search(const Value& value, Plan& plan) {
   const config::QuantityRule any_rate{.dimension = Dimension::rate, .fallback = 0, .min = 0, .max = 1e6};
   plan.rate = value.quantity("rate", any_rate);
@@ -140,6 +153,7 @@ void read_search(const Value& value, Plan& plan) {
           fmt::format("no price is known for {0}: give prices: {{{0}: \"1.00 USD/h\"}}, or minimize: gpus", gpu));
     }
   }
+  if (prices.is_map()) check_prices(prices, plan.gpus);
   if (plan.num_candidates() > kMaxCandidates) {
     value.error(fmt::format("{} candidates, at most {}", plan.num_candidates(), kMaxCandidates));
   }

@@ -1,8 +1,26 @@
 #include "planning/price_list.h"
 
+#include <algorithm>
+
 #include "base/data_directory.h"
+#include "base/error.h"
+#include "gpu/gpu_profile.h"
 
 namespace kvtide::planning {
+namespace {
+
+/// The profile's own name where `gpu` is an alias, else `gpu`: a file outside hw_profiles/ may carry that name.
+std::string profile_name(const std::string& gpu) {
+  const std::vector<std::string> known = gpu::known_gpus();
+  if (std::ranges::find(known, gpu) != known.end()) return gpu;
+  try {
+    return gpu::load_gpu_profile(gpu).name;
+  } catch (const InputError&) {
+    return gpu;
+  }
+}
+
+}  // namespace
 
 PriceList PriceList::shipped() {
   const config::Document document =
@@ -27,7 +45,7 @@ void PriceList::read(const config::Value& prices, const std::string& source) {
     } else {
       price = {.usd_per_hour = entry.as_quantity(rule), .date = "no date", .source = source};
     }
-    prices_[gpu] = price;
+    prices_[profile_name(gpu)] = price;
   }
 }
 

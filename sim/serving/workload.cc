@@ -12,6 +12,7 @@ namespace kvtide::serving {
 namespace {
 
 constexpr double kMaxTokens = 1 << 28;
+constexpr double kMaxSeconds = 9e6;  // what picoseconds in 64 bits hold
 
 double exponential(RandomStream& random, double mean) {
   return -std::log(1 - random.uniform()) * mean;
@@ -74,12 +75,20 @@ class Drawn : public RequestSource {
   }
 
   void on_finish(Picoseconds now) override {
-    if (workload_.arrivals != ArrivalKind::closed_loop) return;
+    if (workload_.arrivals != ArrivalKind::closed_loop || num_taken_ == workload_.num_requests) return;
     const double thinking = workload_.think_seconds > 0 ? exponential(gaps_, workload_.think_seconds) : 0;
+    check_time(to_seconds(now) + thinking);
     due_.push(now + from_seconds(thinking));
   }
 
  private:
+  void check_time(double seconds) const {
+    if (seconds <= kMaxSeconds) return;
+    throw InputError(fmt::format(
+        "workload: {}: request {} arrives after {:.3g} s, simulated time ends at {:.0e} s: expected a higher rate, "
+        "less thinking or fewer requests",
+        to_string(workload_.arrivals), num_taken_, seconds, kMaxSeconds));
+  }
   void advance() {
     double rate = workload_.rate;
     if (workload_.arrivals == ArrivalKind::ramp) {
@@ -92,6 +101,7 @@ class Drawn : public RequestSource {
     } else {
       now_ += exponential(gaps_, 1 / rate);
     }
+    if (num_taken_ < workload_.num_requests) check_time(now_);
   }
 
   void add_prefix(Request& request) {
