@@ -53,7 +53,7 @@ class Endpoint:
                 if attempt == self.retries:
                     raise EndpointError(f"{self.url}: {getattr(error, 'reason', error)} after {attempt + 1} attempts") from error
             except http.client.HTTPException as error:
-                raise EndpointError(f"{self.url}: the reply is not HTTP or ends early ({type(error).__name__})") from error
+                raise EndpointError(f"{self.url}: the reply is not HTTP ({type(error).__name__})") from error
             except ValueError as error:
                 raise EndpointError(f"{self.url}: the reply is not JSON") from error
             time.sleep(self.pause * 2 ** attempt)

@@ -99,7 +99,7 @@ def test_position_scan_counts_in_the_servers_tokens(tmp_path):
 
 @pytest.mark.parametrize("told, message", [
     (b"\0 garbage\r\n\r\n", "not HTTP"),
-    (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", "ends early"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", "not JSON"),
     (b'HTTP/1.1 200 OK\r\n\r\n{"choices": [5]}', "no object"),
     (b'HTTP/1.1 200 OK\r\n\r\n{"choices": [{}]}', "no text"),
 ])
