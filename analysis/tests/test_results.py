@@ -53,8 +53,9 @@ def test_scale_of_an_ancestor_group_gives_values(tmp_path):
 
 def test_missing_groups_are_absent_not_errors(demo_file):
     run = open_results(demo_file).run(0)
-    assert "serving" not in run
-    assert run.array("serving", "ttft_ms") is None
+    assert "no_such_group" not in run
+    assert run.array("no_such_group", "ttft_ms") is None
+    assert run.array("serving", "no_such_time") is None
     assert run.array("loss", "no_such_loss") is None
 
 
