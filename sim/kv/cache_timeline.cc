@@ -87,12 +87,37 @@ CacheTimeline::CacheTimeline(Geometry geometry, RecordedScores recorded, std::in
 }
 
 void CacheTimeline::rebuild() {
-  cache_ = serve(geometry_.model, geometry_.setting, recorded_, num_positions_);
+  cache_ = serve(geometry_.model, at_target(geometry_.setting, geometry_.schedule, num_positions_), recorded_,
+                 num_positions_, geometry_.sharing);
   num_free_blocks_ = count_free(geometry_.setting, num_positions_);
   num_appended_ = 0;
 }
 
+ServedCache CacheTimeline::held() const {
+  ServedCache now = cache_;
+  now.num_positions = num_positions_;
+  for (DistinctLayer& layer : now.layers) {
+    if (layer.kind.window > 0) {
+      layer.cache = windowed_cache(layer, num_positions_);
+    } else {
+      append_exact(layer.cache, num_appended_, layer.head_dim, layer.kind.is_latent);
+    }
+    if (layer.merged > 0) layer.merged = merged_bytes(geometry_.sharing, num_positions_, layer.head_dim);
+  }
+  return now;
+}
+
 CacheEvent CacheTimeline::append() {
+  if (const CacheSchedule& schedule = geometry_.schedule; schedule.decode_target > 0) {
+    CacheEvent event;
+    if (num_appended_ >= schedule.decode_every && num_positions_ > schedule.decode_target) {
+      event.recompressed_positions = std::min(num_positions_, schedule.decode_target + num_appended_);
+      rebuild();
+    }
+    ++num_appended_;
+    event.num_positions = ++num_positions_;
+    return event;
+  }
   ++num_positions_;
   ++num_appended_;
   CacheEvent event{.num_positions = num_positions_};
@@ -112,13 +137,14 @@ CacheEvent CacheTimeline::append() {
 
 std::vector<LayerAttention> CacheTimeline::attention() const {
   std::vector<LayerAttention> layers;
-  for (const DistinctLayer& distinct : cache_.layers) {
+  ServedCache now = held();
+  for (DistinctLayer& distinct : now.layers) {
     const LayerKind& kind = distinct.kind;
     const bool has_window = kind.window > 0;
-    LayerCache layer = has_window ? windowed_cache(distinct, num_positions_) : distinct.cache;
-    if (!has_window) append_exact(layer, num_appended_, distinct.head_dim, kind.is_latent);
+    LayerCache& layer = distinct.cache;
     LayerAttention& attention = layers.emplace_back();
     attention.num_layers = distinct.num_layers;
+    attention.num_stored_layers = distinct.num_stored_layers;
     attention.kind = kind;
     attention.work.head_dim = std::max<std::int64_t>(1, distinct.head_dim);
     attention.work.query_heads_per_task =
@@ -132,6 +158,7 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
       gpu::AttentionTask& task = attention.work.tasks.emplace_back();
       add_pools(pools[head].k, geometry_.page_size, distinct.head_dim, task);
       add_pools(pools[head].v, geometry_.page_size, distinct.head_dim, task);
+      if (distinct.merged > 0) task.streams.push_back({distinct.merged, distinct.merged});
       task.num_entries = num_entries(pools[head].k);
       if (has_window) task.hidden_entries = num_positions_ - task.num_entries;
       task.count = distinct.heads_of_distinct[head] * geometry_.batch;
@@ -143,11 +170,13 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
 gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event) const {
   const Compression& setting = geometry_.setting;
   gpu::CompressBlocksWork work;
-  const std::int64_t positions = std::max(event.completed_blocks * setting.block_size, event.flushed_positions);
+  const std::int64_t positions =
+      std::max({event.completed_blocks * setting.block_size, event.flushed_positions, event.recompressed_positions});
   if (positions == 0 || setting.stages.empty()) return work;
   const std::int64_t heads = geometry_.batch * geometry_.model.num_kv_heads;
   const auto elements = static_cast<double>(positions) * static_cast<double>(geometry_.model.head_dim) * 2;  // K and V
-  work.num_blocks = heads * std::max<std::int64_t>(event.completed_blocks, 1);
+  work.num_blocks =
+      heads * std::max<std::int64_t>({event.completed_blocks, 1, event.recompressed_positions / setting.block_size});
   work.chunk_bytes = static_cast<Bytes>(geometry_.page_size * geometry_.model.head_dim * 2);
   double read_elements = 0;
   double written_elements = 0;

@@ -2,10 +2,12 @@
 // The served cache while tokens are appended: what a decode step reads, and which blocks become compressible when.
 //
 // A block is compressed when it has filled and left the protected window; with a residual R the keys are flushed
-// whenever the length is a multiple of R. Both come once per period, so step time shows a comb. Example (case Q5):
+// whenever the length is a multiple of R. With a decode target the whole cache is brought back to it every so many appends,
+// before the next append; the prompt is brought to it, too. Both come once per period, so step time shows a comb. Example (case Q5):
 // residual 128, prompt 100 -> flushes at decode steps 28, 156, 284; prompt 102 -> 26, 154, 282.
 
 #include "gpu/kernel_work.h"
+#include "kv/cache_schedule.h"
 #include "kv/served_cache.h"
 
 namespace kvtide::kv {
@@ -14,14 +16,16 @@ namespace kvtide::kv {
 struct CacheEvent {
   std::int64_t num_positions = 0;     ///< after the append
   std::int64_t completed_blocks = 0;  ///< blocks that became compressible, counted once (every layer and head has them)
-  std::int64_t flushed_positions = 0;  ///< keys moved from fp16 to integers by a residual flush
+  std::int64_t flushed_positions = 0;       ///< keys moved from fp16 to integers by a residual flush
+  std::int64_t recompressed_positions = 0;  ///< entries of a head that a compression to a target size chose from
 };
 
 /// Attention of layers that read alike.
 struct LayerAttention {
   gpu::DecodeAttentionWork work;
   std::int64_t num_layers = 0;
-  LayerKind kind;  ///< of these layers; work has no tasks where they store no positions
+  std::int64_t num_stored_layers = 0;  ///< of them: layers with a cache of their own to compress
+  LayerKind kind;                      ///< of these layers; work has no tasks where they store no positions
 };
 
 class CacheTimeline {
@@ -32,13 +36,17 @@ class CacheTimeline {
     std::int64_t page_size = 16;
     CacheLayout layout = CacheLayout::per_head;
     std::int64_t batch = 1;  ///< sequences of equal length
+    CacheSchedule schedule = {};
+    LayerSharing sharing = {};
   };
   CacheTimeline(Geometry geometry, RecordedScores recorded, std::int64_t prompt_positions);
 
   CacheEvent append();
   [[nodiscard]] std::int64_t num_positions() const { return num_positions_; }
-  /// The state just now; decisions are those of the last completed block.
+  /// As last compressed; decisions are those of the last completed block.
   [[nodiscard]] const ServedCache& cache() const { return cache_; }
+  /// The state just now: the same and what was appended since.
+  [[nodiscard]] ServedCache held() const;
 
   /// Attention of one decode step over the current state, by distinct layer; counts include the batch.
   [[nodiscard]] std::vector<LayerAttention> attention() const;

@@ -84,6 +84,18 @@ bool is_compressible(const LayerKind& kind) {
   return kind.kind == AttentionKind::full_attention && kind.num_kv_heads > 0;
 }
 
+/// Every kind again, where it keeps the whole context with a window instead.
+void add_windowed(std::vector<LayerKind>& kinds, std::int64_t window) {
+  const std::vector<LayerKind> whole = kinds;
+  for (LayerKind kind : whole) {
+    if (is_compressible(kind)) {
+      kind.kind = AttentionKind::sliding_attention;
+      kind.window = window;
+    }
+    kinds.push_back(kind);
+  }
+}
+
 /// Latent attention: the value is a view of the key's vector.
 void store_keys_only(LayerCache& layer) {
   for (HeadCache& head : layer.heads) {
@@ -107,38 +119,52 @@ LayerCache windowed_cache(const DistinctLayer& layer, std::int64_t num_positions
 }
 
 ServedCache serve(const Model& model, const Compression& setting, const RecordedScores& recorded,
-                  std::int64_t num_positions) {
+                  std::int64_t num_positions, const LayerSharing& sharing) {
   ServedCache served;
   served.num_positions = num_positions;
   const bool has_scores = needs_scores(setting);
   const Evict* positional = positional_stage(setting);
-  const std::vector<LayerKind> kinds = kinds_of(model);
-  // Kind, recorded layer and keep ratio decide a layer; without scores every layer of a kind is alike.
-  std::map<std::tuple<std::size_t, std::size_t, PartsPerMillion>, std::int64_t> layers_of;
+  std::vector<LayerKind> kinds = kinds_of(model);
+  const std::size_t num_kinds = kinds.size();
+  if (sharing.window > 0) add_windowed(kinds, sharing.window);
+  // Kind, recorded layer, keep ratio and merging decide a layer; without scores every layer of a kind is alike.
+  struct Count {
+    std::int64_t layers = 0;
+    std::int64_t stored = 0;
+  };
+  std::map<std::tuple<std::size_t, std::size_t, PartsPerMillion, bool>, Count> layers_of;
   const PartsPerMillion keep = keep_of(setting);
   for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
-    const std::size_t kind_index =
-        model.kind_of_layer.empty() ? 0 : model.kind_of_layer[static_cast<std::size_t>(layer)];
+    std::size_t kind_index = model.kind_of_layer.empty() ? 0 : model.kind_of_layer[static_cast<std::size_t>(layer)];
+    if (sharing.window > 0 && layer < sharing.first_layer(model.num_layers)) kind_index += num_kinds;
+    // Windows and states are no other layer's to read.
+    const bool may_share = is_compressible(kinds[kind_index]);
+    const std::int64_t owner = may_share ? sharing.owner(layer, model.num_layers) : layer;
+    const bool is_merged = may_share && sharing.merges && sharing.is_shared(layer, model.num_layers);
     const bool is_chosen = has_scores && is_compressible(kinds[kind_index]);
-    const std::size_t source = is_chosen ? nearest_recorded(layer, model.num_layers, recorded) : 0;
+    const std::size_t source = is_chosen ? nearest_recorded(owner, model.num_layers, recorded) : 0;
     const bool is_lazy = source < recorded.is_lazy.size() && recorded.is_lazy[source];
-    layers_of[{
-        kind_index, source,
-        is_chosen ? layer_keep(recorded.budget, keep, layer, model.num_layers, num_positions, is_lazy) : keep}] += 1;
+    const PartsPerMillion keep_of_owner =
+        is_chosen ? layer_keep(recorded.budget, keep, owner, model.num_layers, num_positions, is_lazy) : keep;
+    Count& count = layers_of[{kind_index, source, keep_of_owner, is_merged}];
+    count.layers += 1;
+    if (owner == layer) count.stored += 1;
   }
 
   const std::vector<Block> served_free = has_scores ? free_blocks(setting, num_positions) : std::vector<Block>{};
   const std::vector<Block> recorded_free =
       has_scores ? free_blocks(setting, recorded.num_positions) : std::vector<Block>{};
   served.is_arbitrary = has_scores && positional == nullptr && recorded_free.empty() && !served_free.empty();
-  for (const auto& [place, num_layers] : layers_of) {
-    const auto [kind_index, recorded_index, keep_of_layer] = place;
+  for (const auto& [place, count] : layers_of) {
+    const auto [kind_index, recorded_index, keep_of_layer, is_merged] = place;
     const Compression of_layer = with_keep(setting, keep_of_layer);
     const LayerKind& kind = kinds[kind_index];
     DistinctLayer& layer = served.layers.emplace_back();
     layer.kind = kind;
-    layer.num_layers = num_layers;
+    layer.num_layers = count.layers;
+    layer.num_stored_layers = count.stored;
     layer.head_dim = kind.num_kv_heads > 0 ? static_cast<std::int64_t>(kind.k_bytes) / 2 / kind.num_kv_heads : 0;
+    if (is_merged) layer.merged = merged_bytes(sharing, num_positions, layer.head_dim);
     if (!is_compressible(kind)) {
       if (kind.num_kv_heads > 0) layer.heads_of_distinct = {kind.num_kv_heads};
       layer.cache = windowed_cache(layer, num_positions);
@@ -170,9 +196,10 @@ LayerBytes sequence_bytes(const ServedCache& cache, std::int64_t page_size, Cach
     const std::vector<HeadPools> pools = layer_pools(layer.cache, page_size, layout);
     for (std::size_t head = 0; head < pools.size(); ++head) {
       const LayerBytes of_head = layer_bytes({pools[head]});
-      const auto copies = static_cast<Bytes>(layer.num_layers * layer.heads_of_distinct[head]);
-      sum.total += checked_product(of_head.total, copies, "KV bytes of a sequence");
-      sum.metadata += of_head.metadata * copies;
+      const auto copies = static_cast<Bytes>(layer.num_stored_layers * layer.heads_of_distinct[head]);
+      const Bytes merged = layer.merged * static_cast<Bytes>(layer.num_layers * layer.heads_of_distinct[head]);
+      sum.total += checked_product(of_head.total, copies, "KV bytes of a sequence") + merged;
+      sum.metadata += of_head.metadata * copies + merged;
       sum.num_pages += of_head.num_pages * static_cast<std::int64_t>(copies);
     }
   }

@@ -14,6 +14,7 @@
 
 #include "kv/cache_layout.h"
 #include "kv/compression/layer_budget.h"
+#include "kv/layer_sharing.h"
 #include "model/model.h"
 
 namespace kvtide::kv {
@@ -31,8 +32,10 @@ struct RecordedScores {
 
 /// A layer's decisions and how many served layers and heads share them.
 struct DistinctLayer {
-  LayerCache cache;                             ///< one HeadCache per distinct head
-  std::int64_t num_layers = 0;                  ///< served layers that use it
+  LayerCache cache;                    ///< one HeadCache per distinct head
+  std::int64_t num_layers = 0;         ///< served layers that read it
+  std::int64_t num_stored_layers = 0;  ///< of them: layers that store it (layer_sharing.h)
+  Bytes merged = 0;  ///< a layer that reads it stores so much of its own, one head (layer_sharing.h, merged_bytes)
   std::vector<std::int64_t> heads_of_distinct;  ///< [distinct head] served KV heads that use it
   LayerKind kind;                               ///< what these layers are; `cache` has no heads where nothing is stored
   std::int64_t head_dim = 0;                    ///< channels of a stored key
@@ -47,9 +50,9 @@ struct ServedCache {
 
 /// Layers with a window keep its last positions as they are: what a model never reads again needs no compression. A
 /// latent vector is stored once, as K; linear layers store no positions.
-/// @param num_positions  served context
+/// @param num_positions  served context  @param sharing  a layer that shares has the choices of its owner
 [[nodiscard]] ServedCache serve(const Model& model, const Compression& setting, const RecordedScores& recorded,
-                                std::int64_t num_positions);
+                                std::int64_t num_positions, const LayerSharing& sharing = {});
 
 /// What a layer with a window holds of `num_positions`: the last of them, uncompressed.
 [[nodiscard]] LayerCache windowed_cache(const DistinctLayer& layer, std::int64_t num_positions);

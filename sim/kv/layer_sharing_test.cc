@@ -1,0 +1,91 @@
+#include "kv/layer_sharing.h"
+
+#include <gtest/gtest.h>
+
+#include "kv/cache_timeline.h"
+
+namespace kvtide::kv {
+namespace {
+
+constexpr Bytes kTokenAndLayer = 2 * 2 * 16 * 2;  // K and V, two heads of 16 channels at 16 bits: 128 B
+
+Model four_layers() {
+  Model model;
+  model.num_layers = 4;
+  model.num_query_heads = 4;
+  model.num_kv_heads = 2;
+  model.head_dim = 16;
+  return model;
+}
+
+const LayerSharing kPairs{.group = 2};
+const LayerSharing kUpperHalf{.group = 0, .from = 500'000, .window = 32};
+
+Bytes stored(const LayerSharing& sharing, std::int64_t num_positions) {
+  return sequence_bytes(serve(four_layers(), {}, {}, num_positions, sharing), 16, CacheLayout::per_head).total;
+}
+
+Bytes read(const LayerSharing& sharing, std::int64_t num_positions) {
+  const CacheTimeline cache({.model = four_layers(), .setting = {}, .sharing = sharing}, {}, num_positions);
+  Bytes bytes = 0;
+  for (const LayerAttention& layer : cache.attention()) {
+    for (const gpu::AttentionTask& task : layer.work.tasks) {
+      for (const gpu::PageStream& stream : task.streams)
+        bytes += stream.bytes * static_cast<Bytes>(task.count * layer.num_layers);
+    }
+  }
+  return bytes;
+}
+
+TEST(LayerSharing, OwnersOfPairsAndOfAnUpperHalf) {
+  const auto owners = [](const LayerSharing& sharing, std::int64_t num_layers) {
+    std::vector<std::int64_t> result;
+    for (std::int64_t layer = 0; layer < num_layers; ++layer) result.push_back(sharing.owner(layer, num_layers));
+    return result;
+  };
+  EXPECT_EQ(owners({}, 3), (std::vector<std::int64_t>{0, 1, 2}));
+  EXPECT_EQ(owners(kPairs, 5), (std::vector<std::int64_t>{0, 0, 2, 2, 4}));  // an odd one out owns its cache
+  EXPECT_EQ(owners(kUpperHalf, 5), (std::vector<std::int64_t>{0, 1, 2, 2, 2}));
+  EXPECT_TRUE(kPairs.is_shared(2, 5));
+  EXPECT_FALSE(kPairs.is_shared(4, 5));
+}
+
+TEST(LayerSharing, PairsStoreHalfAndEveryLayerReads) {
+  EXPECT_EQ(stored({}, 64), 4 * 64 * kTokenAndLayer);
+  EXPECT_EQ(stored(kPairs, 64), 2 * 64 * kTokenAndLayer);
+  EXPECT_EQ(read(kPairs, 64), read({}, 64));
+  EXPECT_EQ(read({}, 64), 4 * 64 * kTokenAndLayer);
+}
+
+// Two layers keep a window of 32, the third stores 64 positions, which it and the fourth read.
+TEST(LayerSharing, AnUpperHalfStoresOneLayerAndTheLowerHalfWindows) {
+  EXPECT_EQ(stored(kUpperHalf, 64), (2 * 32 + 64) * kTokenAndLayer);
+  EXPECT_EQ(read(kUpperHalf, 64), (2 * 32 + 2 * 64) * kTokenAndLayer);
+}
+
+// 40 positions, 5 %: 2 retained. A layer and head of its own: 40 * 4 + 2 * (64 + 4) = 296 B. Layers 2 and 3 merge; all
+// stored: layers 0, 1 and one direction in pages of 16 (48 entries), and 2 layers * 2 heads * 296 B.
+TEST(LayerSharing, MergedLayersAddLengthsAndRetainedPositions) {
+  const LayerSharing merged{.group = 2, .from = 500'000, .merges = true, .retained = 50'000};
+  EXPECT_EQ(merged_bytes(merged, 40, 16), 296U);
+  EXPECT_EQ(stored(merged, 40), 3 * 48 * kTokenAndLayer + 2 * 2 * 296);
+  EXPECT_EQ(read(merged, 40), 4 * 48 * kTokenAndLayer + 2 * 2 * 296);
+  EXPECT_EQ(merged_bytes(kPairs, 40, 16), 0U);
+}
+
+// Shared layers have the owner's choices: evicting half of the positions halves what is stored and what is read.
+TEST(LayerSharing, EvictionComesOnTop) {
+  Compression setting;
+  setting.block_size = 16;
+  setting.sinks = 0;
+  setting.window = 0;
+  setting.stages = {Evict{.scorer = "first"}};
+  RecordedScores none;
+  none.num_model_layers = none.num_kv_heads = 1;
+  none.layers = {0};
+  const ServedCache cache = serve(four_layers(), setting, none, 64, kPairs);
+  EXPECT_EQ(sequence_bytes(cache, 16, CacheLayout::per_head).total, 2 * 32 * kTokenAndLayer);
+}
+
+}  // namespace
+}  // namespace kvtide::kv
