@@ -120,7 +120,9 @@ CatalogueEntry catalogue_entry(const Preset& preset, const std::string& model_na
   CatalogueEntry entry;
   entry.preset = &preset;
   entry.composition = compression_text(setting);
-  const kv::CacheTimeline timeline({model, setting.compression, kPageSize, setting.layout, 1}, scores, context_tokens);
+  const kv::CacheTimeline timeline(
+      {model, setting.compression, kPageSize, setting.layout, 1, setting.schedule, setting.sharing}, scores,
+      context_tokens);
   entry.bytes_per_token =
       static_cast<double>(kv::sequence_bytes(timeline.cache(), kPageSize, setting.layout).total) / tokens;
   entry.full_bytes_per_token = static_cast<double>(model.kv_bytes_per_token());

@@ -32,6 +32,14 @@ TEST(Catalogue, DecodeConvertsEveryStoredElement) {
   EXPECT_EQ(entry_of("fp8").rebuild_macs_per_token, 0);
 }
 
+// CLA-2 stores 16 of 32 layers. YOCO one layer of 32,768 tokens and 16 windows of 1,024, a layer and token being 4,096 B.
+// MiniCache 16 layers and 8 pairs, and of each of 16 layers and 8 heads 4 B a token and 1,639 tokens of 512 + 4 B.
+TEST(Catalogue, SharedLayersAreStoredOnce) {
+  EXPECT_EQ(entry_of("cla-2").bytes_per_token, 65536);
+  EXPECT_EQ(entry_of("yoco").bytes_per_token, 4096 * (32768.0 + 16 * 1024) / 32768);
+  EXPECT_EQ(entry_of("minicache").bytes_per_token, 24 * 4096 + 16 * 8 * (4 + 1639 * 516.0 / 32768));
+}
+
 TEST(Catalogue, PrintedTableIsCurrent) {
   std::ifstream file(KVTIDE_SOURCE_DIR "/docs/catalogue.md");
   const std::string stored(std::istreambuf_iterator<char>(file), {});

@@ -26,6 +26,7 @@ using Kind = AskedKey::Kind;
 constexpr std::array kExamples{
     "compression: {stages: [{evict: {}}, {pool: {}}, {low_rank: {rank: 8}}, {quantize: {}}]}",
     "compression: {stages: [{low_rank: {k_share: 0.5}}]}",
+    "compression: {prefill_chunk: 1, decode: {target: 1}, recall: 0, share_layers: {from: 0.5}}",
     "compression: {stages: [{evict: {scorer: file, kept: f.h5, critical: {epsilon: 1e-4}, threshold: 0}}]}",
     "compression: {stages: [{evict: {critical: true, selection: entropy_gated, budget: uniform}}]}",
     "compression: {stages: [{evict: {heads: adaptive, budget: {pyramid: {}}}}]}",

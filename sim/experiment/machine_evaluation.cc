@@ -13,19 +13,51 @@
 namespace kvtide::experiment {
 namespace {
 
-/// Mean over the last whole block of steps, so that each compression weighs as it comes.
-double mean_step_us(const std::vector<gpu::DecodeStepRecord>& records, std::int64_t block_size) {
-  const auto count = std::min<std::size_t>(records.size(), static_cast<std::size_t>(block_size));
+/// Mean over the last whole period of steps, so that each compression weighs as it comes.
+double mean_step_us(const std::vector<gpu::DecodeStepRecord>& records, std::int64_t period) {
+  const auto count = std::min<std::size_t>(records.size(), static_cast<std::size_t>(period));
   double sum = 0;
   for (std::size_t index = records.size() - count; index < records.size(); ++index)
     sum += to_microseconds(records[index].duration);
   return sum / static_cast<double>(count);
 }
 
+/// What memory must have room for: with a decode target the cache just before it is compressed.
+kv::ServedCache held_cache(const Run& run, const kv::Compression& setting, const Model& model,
+                           const kv::RecordedScores& scores, std::int64_t num_positions) {
+  const Setting& asked = run.setting;
+  if (asked.schedule.decode_target == 0) return kv::serve(model, setting, scores, num_positions, asked.sharing);
+  const std::int64_t appended = std::min(asked.schedule.decode_every, num_positions - 1);
+  kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, 1, asked.schedule, asked.sharing}, scores,
+                          num_positions - appended);
+  for (std::int64_t step = 0; step < appended; ++step) (void)cache.append();
+  return cache.held();
+}
+
 Bytes bytes_at(const Run& run, const kv::Compression& setting, const Model& model, const kv::RecordedScores& scores,
                std::int64_t num_positions) {
-  return kv::sequence_bytes(kv::serve(model, setting, scores, num_positions), run.setting.page_size, run.setting.layout)
+  return kv::sequence_bytes(held_cache(run, setting, model, scores, num_positions), run.setting.page_size,
+                            run.setting.layout)
       .total;
+}
+
+/// Bytes over the steps of one period of a decode target, each counted once; evenly spaced ones of a long period.
+double mean_decode_bytes(const Run& run, const kv::Compression& setting, const Model& model,
+                         const kv::RecordedScores& scores, std::int64_t num_positions) {
+  constexpr std::int64_t kMostSamples = 256;
+  const Setting& asked = run.setting;
+  const std::int64_t every = asked.schedule.decode_every;
+  const std::int64_t stride = ceil_div(every, kMostSamples);
+  kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, 1, asked.schedule, asked.sharing}, scores,
+                          std::max<std::int64_t>(1, num_positions - every));
+  double sum = 0, count = 0;
+  for (std::int64_t step = 1; step <= every; ++step) {
+    (void)cache.append();
+    if (step % stride != 0 && step != every) continue;
+    sum += static_cast<double>(kv::sequence_bytes(cache.held(), asked.page_size, asked.layout).total);
+    count += 1;
+  }
+  return sum / count;
 }
 
 /// Longest context at which `batch` sequences fit, by bisection; page rounding makes bytes monotone in steps.
@@ -46,12 +78,53 @@ std::int64_t max_context(const Run& run, const kv::Compression& setting, const M
   return low;
 }
 
+/// Largest cache from the first prompt token on. Whole prompts are prefilled layer by layer: all but the one at hand are
+/// compressed already. In chunks the policy runs between steps: what earlier chunks left, and one chunk in every layer.
+/// What is left grows with the prompt, so that the largest moment is among the last chunks.
+/// Example: 1,024 tokens, half kept, chunks of 256: 384 + 256 = 640 tokens; whole, 32 layers: 512 + 512 / 32 = 528.
+double peak_bytes(const Run& run, const kv::Compression& setting, const Model& model, const kv::RecordedScores& scores,
+                  Bytes full, Bytes compressed) {
+  constexpr std::int64_t kLastChunks = 16;
+  const Setting& asked = run.setting;
+  const auto bytes = [&](const kv::Compression& of, std::int64_t tokens) {
+    if (tokens == 0) return 0.0;
+    const kv::ServedCache cache =
+        kv::serve(model, kv::at_target(of, asked.schedule, tokens), scores, tokens, asked.sharing);
+    return static_cast<double>(kv::sequence_bytes(cache, asked.page_size, asked.layout).total);
+  };
+  const std::int64_t context = asked.context_tokens;
+  const auto held = static_cast<double>(compressed);
+  if (setting.stages.empty()) {
+    // Merging needs both layers, sharing has never more than it keeps.
+    return asked.sharing.merges ? held + (static_cast<double>(full) - held) / static_cast<double>(model.num_layers)
+           : asked.sharing.is_on() || asked.sharing.window > 0 ? held
+                                                               : static_cast<double>(full);
+  }
+  const std::int64_t chunk = asked.schedule.prefill_chunk;
+  if (chunk == 0) {
+    const double kept = asked.schedule.decode_target > 0 ? bytes(setting, context) : held;
+    return std::max(held, kept + (static_cast<double>(full) - kept) / static_cast<double>(model.num_layers));
+  }
+  double peak = held;
+  const std::int64_t last = (context - 1) / chunk;
+  for (std::int64_t index = std::max<std::int64_t>(0, last - kLastChunks + 1); index <= last; ++index) {
+    const std::int64_t before = index * chunk;
+    kv::Compression whole = setting;
+    whole.stages.clear();
+    const kv::ServedCache added = kv::serve(model, whole, scores, std::min(chunk, context - before), asked.sharing);
+    peak = std::max(peak, bytes(setting, before) +
+                              static_cast<double>(kv::sequence_bytes(added, asked.page_size, asked.layout).total));
+  }
+  return peak;
+}
+
 void add_memory(const Run& run, const kv::Compression& setting, const Model& model, const gpu::Gpu& gpu,
                 const kv::RecordedScores& scores, RunResult& result) {
   const std::int64_t context = run.setting.context_tokens;
   // Padding is stored like any token; its length is that of the mean prefix.
-  const kv::ServedCache served = kv::serve(model, setting, scores, context + kv::mean_padding(setting));
-  const Bytes full = bytes_at(run, kv::Compression{}, model, scores, context);
+  const kv::ServedCache served = held_cache(run, setting, model, scores, context + kv::mean_padding(setting));
+  const Run plain = uncompressed(run);
+  const Bytes full = bytes_at(plain, kv::Compression{}, model, scores, context);
   const Bytes compressed = kv::sequence_bytes(served, run.setting.page_size, run.setting.layout).total;
   if (served.is_arbitrary) {
     result.warnings.push_back(fmt::format(
@@ -68,15 +141,13 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
   numbers["kv_bytes"] = static_cast<double>(compressed);
   numbers["memory_saving"] = 1 - static_cast<double>(compressed) / static_cast<double>(full);
   numbers["bytes_per_token"] = static_cast<double>(compressed) / static_cast<double>(context);
-  // Layers are prefilled one after another: all but the one at hand are compressed already.
-  numbers["peak_bytes"] = setting.stages.empty() ? static_cast<double>(full)
-                                                 : static_cast<double>(compressed) +
-                                                       (static_cast<double>(full) - static_cast<double>(compressed)) /
-                                                           static_cast<double>(model.num_layers);
+  numbers["peak_bytes"] = peak_bytes(run, setting, model, scores, full, compressed);
+  if (run.setting.schedule.decode_target > 0)
+    numbers["decode_bytes_mean"] = mean_decode_bytes(run, setting, model, scores, context);
   numbers["max_sequences_full"] = sequences(full);
   numbers["max_sequences"] = sequences(compressed);
   numbers["max_context_tokens_full"] =
-      static_cast<double>(max_context(run, kv::Compression{}, model, scores, capacity));
+      static_cast<double>(max_context(plain, kv::Compression{}, model, scores, capacity));
   numbers["max_context_tokens"] = static_cast<double>(max_context(run, setting, model, scores, capacity));
   if (setting.partition.kind == kv::PartitionKind::overlap) {
     kv::Compression apart = setting;
@@ -105,13 +176,15 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
 
 void add_time(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
               const kv::RecordedScores& scores, RunResult& result) {
-  const std::int64_t steps = num_decode_steps(setting, run.setting.context_tokens);
+  const std::int64_t steps = num_decode_steps(setting, run.setting.schedule, run.setting.context_tokens);
   const SteppedDecode compressed = step_through(run, setting, model, gpu, scores, steps);
-  const SteppedDecode full = step_through(run, kv::Compression{}, model, gpu, scores, 1);
+  const SteppedDecode full = step_through(uncompressed(run), kv::Compression{}, model, gpu, scores, 1);
   auto& numbers = result.numbers;
   numbers["decode_step_us_full"] = mean_step_us(full.records, 1);
-  numbers["decode_step_us"] = mean_step_us(compressed.records, setting.block_size);
+  numbers["decode_step_us"] = mean_step_us(compressed.records, compression_period(setting, run.setting.schedule));
   numbers["decode_speedup"] = numbers["decode_step_us_full"] / numbers["decode_step_us"];
+  if (run.setting.schedule.recall > 0)
+    numbers["recall_us"] = to_microseconds(compressed.recall_duration) / static_cast<double>(steps);
   double compress_us = 0;
   for (const gpu::DecodeStepRecord& record : compressed.records)
     compress_us += to_microseconds(record.compress_duration);

@@ -115,6 +115,8 @@ kv::Compression resolved_compression(const Run& run, const TraceInputs& trace) {
   } else if (setting.partition.kind == kv::PartitionKind::content) {
     setting.partition.boundaries = pattern(anchors_of_kind(asked.boundaries, 0, trace), length);
   }
+  // Machine and loss meter keep the same share: a target is one of the served context.
+  setting = kv::at_target(setting, asked.schedule, asked.context_tokens);
   if (!asked.anchors.empty()) {
     std::vector<std::int64_t> positions = asked.anchors.positions;
     for (const std::string& kind : asked.anchors.kinds) {

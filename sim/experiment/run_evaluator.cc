@@ -9,6 +9,7 @@
 #include "experiment/machine_evaluation.h"
 #include "experiment/machine_timeline.h"
 #include "experiment/resolved_compression.h"
+#include "experiment/schedule_reader.h"
 #include "experiment/serving_evaluation.h"
 
 namespace kvtide::experiment {
@@ -105,7 +106,9 @@ RunResult RunEvaluator::evaluate(const Run& run) {
     const auto scores = scores_for(setting, run.setting.layer_budget, *inputs);
     evaluate_machine(run, setting, *model(run.setting.model), *gpu(run.setting), *scores, result);
   }
-  if (measure.loss || measure.position_scan || measure.prefix_scan || measure.detail)
+  for (const std::string& warning : schedule_warnings(run.setting)) result.warnings.push_back(warning);
+  const bool is_measurable = run.setting.sharing == kv::LayerSharing{};
+  if (is_measurable && (measure.loss || measure.position_scan || measure.prefix_scan || measure.detail))
     evaluate_loss(run, *inputs, result);
   if (run.setting.serving) {
     const kv::Compression setting = resolved_compression(run, *inputs);

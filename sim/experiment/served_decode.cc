@@ -1,6 +1,7 @@
 #include "experiment/served_decode.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kv/partition.h"
 
@@ -20,10 +21,15 @@ gpu::AttentionLayer layer_of(const kv::LayerAttention& attention, const Model& m
 
 }  // namespace
 
-std::int64_t num_decode_steps(const kv::Compression& setting, std::int64_t context_tokens) {
+std::int64_t compression_period(const kv::Compression& setting, const kv::CacheSchedule& schedule) {
+  return schedule.decode_target > 0 ? schedule.decode_every : setting.block_size;
+}
+
+std::int64_t num_decode_steps(const kv::Compression& setting, const kv::CacheSchedule& schedule,
+                              std::int64_t context_tokens) {
   constexpr std::int64_t kFewest = 64;
   constexpr std::int64_t kMost = 1024;
-  return std::min(std::clamp(setting.block_size * 5 / 2, kFewest, kMost), context_tokens - 1);
+  return std::min(std::clamp(compression_period(setting, schedule) * 5 / 2, kFewest, kMost), context_tokens - 1);
 }
 
 gpu::DecoderShape decoder_shape(const Model& model, const Setting& setting,
@@ -74,19 +80,45 @@ Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting) {
   return (all - repeated) / gpus + repeated / stages;
 }
 
+gpu::HostTransferWork recall_work(const kv::LayerAttention& layer, kv::PartsPerMillion recall, std::int64_t num_gpus) {
+  double bytes = 0, pieces = 0;
+  for (const gpu::AttentionTask& task : layer.work.tasks) {
+    for (const gpu::PageStream& stream : task.streams) {
+      const double read = static_cast<double>(stream.bytes) * static_cast<double>(task.count);
+      bytes += read;
+      pieces += read / static_cast<double>(std::max<Bytes>(1, stream.chunk_bytes));
+    }
+  }
+  const double share = static_cast<double>(recall) * 1e-6 / static_cast<double>(num_gpus);
+  return {.bytes = static_cast<Bytes>(std::llround(bytes * share)),
+          .num_pieces = static_cast<std::int64_t>(std::ceil(pieces * share))};
+}
+
+Run uncompressed(Run run) {
+  run.setting.schedule = {};
+  run.setting.sharing = {};
+  return run;
+}
+
 SteppedDecode step_through(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
                            const kv::RecordedScores& scores, std::int64_t num_steps, const gpu::StepObserver& observe) {
   const Setting& asked = run.setting;
-  kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, asked.batch}, scores,
-                          asked.context_tokens + kv::mean_padding(setting) - num_steps);
+  kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, asked.batch, asked.schedule, asked.sharing},
+                          scores, asked.context_tokens + kv::mean_padding(setting) - num_steps);
   SteppedDecode decode;
   decode.first_position = asked.context_tokens - num_steps + 1;
   const gpu::DecoderShape shape = decoder_shape(model, asked, cache.attention());
+  const std::int64_t num_gpus = cache_division(model, asked) / asked.pipeline_parallel;
+  std::vector<Picoseconds> recalls;
   const auto work_of = [&](std::int64_t) {
+    Picoseconds recall{0};
     const kv::CacheEvent event = cache.append();
     const gpu::CompressBlocksWork compression = cache.compression_work(event);
     const bool compresses = compression.num_blocks > 0;
-    if (compresses) decode.compressed_blocks += std::max<std::int64_t>(event.completed_blocks, 1);
+    if (compresses) {
+      decode.compressed_blocks +=
+          std::max<std::int64_t>({event.completed_blocks, 1, event.recompressed_positions / setting.block_size});
+    }
     gpu::IterationWork work;
     work.batch = asked.batch;
     for (const kv::LayerAttention& layer : cache.attention()) {
@@ -94,12 +126,24 @@ SteppedDecode step_through(const Run& run, const kv::Compression& setting, const
       work.attention.insert(work.attention.end(), count, layer.work);
       // Windows and states are not compressed.
       const bool is_compressed = layer.kind.kind == AttentionKind::full_attention;
-      if (compresses)
-        work.compression.insert(work.compression.end(), count, is_compressed ? compression : gpu::CompressBlocksWork{});
+      if (compresses) {
+        const std::size_t stored = is_compressed ? static_cast<std::size_t>(layer.num_stored_layers) : 0;
+        work.compression.insert(work.compression.end(), stored, compression);
+        work.compression.insert(work.compression.end(), count - stored, gpu::CompressBlocksWork{});
+      }
+      if (is_compressed && asked.schedule.recall > 0)
+        recall += gpu.host_transfer(recall_work(layer, asked.schedule.recall, num_gpus)).duration * layer.num_layers;
     }
+    recalls.push_back(recall);
     return work;
   };
   decode.records = gpu::decode_timeline(gpu, shape, num_steps, work_of, observe);
+  // The link is waited for layer by layer; the kernels beside it are as they are.
+  for (std::size_t step = 0; step < decode.records.size(); ++step) {
+    decode.records[step].start += decode.recall_duration;
+    decode.records[step].duration += recalls[step];
+    decode.recall_duration += recalls[step];
+  }
   return decode;
 }
 

@@ -11,8 +11,18 @@
 
 namespace kvtide::experiment {
 
-/// Decode steps simulated for a setting: two and a half blocks, so that two spikes of the comb are seen.
-[[nodiscard]] std::int64_t num_decode_steps(const kv::Compression& setting, std::int64_t context_tokens);
+/// Decode steps between two compressions: a block, or the period of a decode target.
+[[nodiscard]] std::int64_t compression_period(const kv::Compression& setting, const kv::CacheSchedule& schedule);
+
+/// Decode steps simulated for a setting: two and a half periods, so that two spikes of the comb are seen.
+[[nodiscard]] std::int64_t num_decode_steps(const kv::Compression& setting, const kv::CacheSchedule& schedule,
+                                            std::int64_t context_tokens);
+
+/// Pages that one layer brings from host memory in a decode step: `recall` of what the step reads, over the GPUs that share
+/// it. The layer's query decides which, so nothing hides the time; host memory has a copy of all, so nothing goes back.
+/// Example: 2 heads that read 100 pages of 4,096 B for K and V each, recall 0.05: 81,920 B in 20 pieces.
+[[nodiscard]] gpu::HostTransferWork recall_work(const kv::LayerAttention& layer, kv::PartsPerMillion recall,
+                                                std::int64_t num_gpus);
 
 /// The matrices of a model, divided as the setting says; what mixes tokens comes from the cache.
 /// @param attention  of the served cache: layers that read alike, together all of them
@@ -28,12 +38,17 @@ namespace kvtide::experiment {
 /// Example, 4 ranks: 100 GB of weights, of which 4 GB shared experts: 25 GB cut, 96 / 4 + 4 = 28 GB whole.
 [[nodiscard]] Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting);
 
+/// The run as it is without compression: whole layers, blocks as they fill.
+[[nodiscard]] Run uncompressed(Run run);
+
 struct SteppedDecode {
   std::vector<gpu::DecodeStepRecord> records;
   std::int64_t first_position = 0;  ///< context after step 0
   std::int64_t compressed_blocks = 0;
+  Picoseconds recall_duration{0};  ///< of all steps; contained in their durations, in no kernel of a timeline
 };
 
+/// @param run      its schedule and layer sharing count; see uncompressed()
 /// @param setting  the run's compression, resolved, or none  @param observe  see gpu::StepObserver
 [[nodiscard]] SteppedDecode step_through(const Run& run, const kv::Compression& setting, const Model& model,
                                          gpu::Gpu& gpu, const kv::RecordedScores& scores, std::int64_t num_steps,

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/units.h"
 #include "experiment/evict_text.h"
+#include "experiment/schedule_reader.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -150,10 +151,10 @@ std::string compression_text(const Setting& setting) {
     positions = fmt::format(", positions: {{kind: {}, width: {}}}", kv::to_string(compression.positions),
                             compression.smooth_width);
   }
-  return fmt::format("{{block_size: {}, partition: {}, protect: {{sinks: {}, window: {}{}{}}}{}, stages: [{}]}}",
+  return fmt::format("{{block_size: {}, partition: {}, protect: {{sinks: {}, window: {}{}{}}}{}, stages: [{}]{}}}",
                      compression.block_size, partition_text(setting), compression.sinks, compression.window,
                      compression.protects_filling_block ? "" : ", filling_block: false", anchors_text(setting),
-                     positions, fmt::join(stages, ", "));
+                     positions, fmt::join(stages, ", "), schedule_text(setting));
 }
 
 std::string canonical_text(const Setting& setting, const std::string& model_fingerprint,

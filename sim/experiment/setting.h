@@ -10,7 +10,9 @@
 #include "experiment/serving_setting.h"
 #include "gpu/access_pattern.h"
 #include "kv/cache_layout.h"
+#include "kv/cache_schedule.h"
 #include "kv/compression/layer_budget.h"
+#include "kv/layer_sharing.h"
 #include "loss/head_reduction.h"
 #include "loss/planted_probe.h"
 
@@ -87,6 +89,8 @@ struct Setting {
   std::int64_t page_size = 16;
   kv::CacheLayout layout = kv::CacheLayout::per_head;
   kv::LayerBudget layer_budget;  ///< of the evict stages
+  kv::CacheSchedule schedule;
+  kv::LayerSharing sharing;
   /// grid_offset is 0 until the run draws it when the partition is random_offset; anchors and boundaries are empty until
   /// resolved_compression() finds them in the trace.
   kv::Compression compression;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "experiment/evict_reader.h"
 #include "experiment/partition_reader.h"
+#include "experiment/schedule_reader.h"
 #include "experiment/serving_reader.h"
 #include "kv/compression/codec.h"
 
@@ -138,6 +139,7 @@ void read_compression(const Value& value, Setting& setting, std::int64_t head_di
       compression.stages.clear();
     }
   }
+  read_schedule(value, setting);
   if (head_dim <= 0) return;
   const std::vector<std::string> problems = kv::contradictions(compression, head_dim);
   if (!problems.empty()) (stages.exists() ? stages : value).error(fmt::format("{}", fmt::join(problems, "; ")));
@@ -336,6 +338,8 @@ Setting read_setting(const Value& root, NameResolver& resolver) {
   read_probe(root.at("probe"), setting);
   setting.seed = static_cast<std::uint64_t>(root.integer("seed", {.fallback = 1, .min = 0}));
   setting.serving = read_serving(root, [&](const std::string& path) { return resolver.located(path); });
+  if (const std::string keys = unserved_keys(setting); setting.serving && !keys.empty())
+    root.at("workload").error(fmt::format("not available with {}", keys));
   const Value plan = root.at("plan");
   plan.accept_all();
   if (plan.exists()) plan.error("not available yet: plan (available: the keys of an experiment)");

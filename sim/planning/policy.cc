@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "base/quoted_text.h"
 #include "experiment/loss_evaluation.h"
 #include "experiment/resolved_compression.h"
 #include "experiment/result.h"
+#include "experiment/schedule_reader.h"
 
 namespace kvtide::planning {
 
@@ -28,6 +30,9 @@ Policy measure_policy(const Plan& plan, const PolicyChoice& choice, const Traffi
   Policy policy;
   policy.label = choice.label;
   policy.run = run_of(plan, choice, plan.gpus.front(), 1);
+  if (const std::string keys = experiment::unserved_keys(policy.run.setting); !keys.empty()) {
+    throw InputError(fmt::format("{}: policy {}: not available in a plan: {}", plan.path, choice.label, keys));
+  }
   policy.setting = experiment::resolved_compression(policy.run, trace);
   policy.scores = experiment::scores_for(policy.setting, policy.run.setting.layer_budget, trace);
   const auto context =

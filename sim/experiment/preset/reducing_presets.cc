@@ -88,6 +88,32 @@ std::vector<Preset> reducing_presets() {
        "channels are chosen once",
        "block_size: 1\nprotect: {sinks: 0, window: 32}\nstages:\n"
        "  - low_rank: {k_share: 0.6, v_share: 1, scope: sequence, channels: true}\n"},
+      {"cla-2",
+       {"cla", "cla2", "cross-layer-attention"},
+       "layers",
+       "Cross-layer attention: two neighbouring layers share one cache, which both read",
+       "arXiv 2405.12981",
+       "the model must be trained so: no loss is measured; the second layer's K and V projections stay among the "
+       "weights",
+       "block_size: 1\nprotect: {sinks: 0, window: 0}\nshare_layers: {group: 2}\nstages: []\n"},
+      {"yoco",
+       {"you-only-cache-once"},
+       "layers",
+       "YOCO: the upper half of the layers reads one cache, the lower half keeps windows of 1,024",
+       "arXiv 2405.05254",
+       "the model must be trained so: no loss is measured; prefill still visits every layer; windows, not gated "
+       "retention",
+       "block_size: 1\nprotect: {sinks: 0, window: 0}\nshare_layers: {group: 0, from: 0.5, window: 1024}\n"
+       "stages: []\n"},
+      {"minicache",
+       {"mini-cache"},
+       "layers",
+       "MiniCache: from the middle on, two layers are stored as one direction and two lengths, 5 % as they are",
+       "arXiv 2405.14366",
+       "no loss: the trace has no neighbouring layers; retained positions are a fixed share; not quantized as in the "
+       "paper",
+       "block_size: 1\nprotect: {sinks: 0, window: 0}\n"
+       "share_layers: {group: 2, from: 0.5, merges: true, retained: 0.05}\nstages: []\n"},
   };
 }
 
