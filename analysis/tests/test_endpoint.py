@@ -107,8 +107,12 @@ def test_replies_that_are_none_are_errors_with_the_url(told, message):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def answer():
             connection, _ = listener.accept()
-            with connection:
-                connection.recv(65536)
+            with connection, connection.makefile("rb") as request:
+                length = 0
+                while (line := request.readline().strip()):
+                    if line.lower().startswith(b"content-length:"):
+                        length = int(line.split(b":")[1])
+                request.read(length)  # all of it: closing before is a reset, which is tried again
                 connection.sendall(told)
 
         thread = threading.Thread(target=answer, daemon=True)
