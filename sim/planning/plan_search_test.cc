@@ -121,6 +121,19 @@ TEST_F(Search, OneReplicaFewerWouldBreakAnObjective) {
   EXPECT_FALSE(refused.candidates[0].reason.empty());
 }
 
+// Every step lasts 2 ms longer and every first token comes 100 ms later; queues can only add to that.
+TEST_F(Search, AFittedServerIsSlowerByItsConstants) {
+  const std::string rate = "  rate: \"10 /s\"\n";
+  const PlanOutcome shipped = search(plan(rate), {});
+  const PlanOutcome fitted = search(plan(rate + "  calibration: {step_gap: \"2 ms\", ttft_offset: \"100 ms\"}\n"), {});
+  ASSERT_EQ(shipped.candidates.at(0).needed, 1);
+  ASSERT_EQ(fitted.candidates.at(0).needed, 1);
+  const Experience& before = shipped.candidates[0].experience;
+  const Experience& after = fitted.candidates[0].experience;
+  EXPECT_GE(after.tpot.p50 - before.tpot.p50, 2e-3 - 1e-9);
+  EXPECT_GE(after.ttft.p50 - before.ttft.p50, 102e-3 - 1e-9);
+}
+
 TEST_F(Search, IsTheSameOnOneThreadAndOnMany) {
   const Plan several = plan("  rate: \"100 /s\"\n  tensor_parallel: [1, 2]\n  compression: [none, preset: fp8]\n");
   const PlanOutcome one = search(several, {.jobs = 1});

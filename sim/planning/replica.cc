@@ -32,7 +32,13 @@ const Latencies& Experience::of(Metric metric) const {
 
 Replica::Replica(experiment::Run run, const Policy& policy, const Model& model, gpu::Gpu& gpu, std::int64_t longest,
                  const Calibration& calibration, const Assumptions& assumptions)
-    : run_(std::move(run)), policy_(policy), model_(model), gpu_(gpu), longest_(longest), assumptions_(assumptions) {
+    : run_(std::move(run)),
+      policy_(policy),
+      model_(model),
+      gpu_(gpu),
+      longest_(longest),
+      assumptions_(assumptions),
+      calibration_(calibration) {
   set_max_num_seqs(run_.setting.serving->max_num_seqs);
 }
 
