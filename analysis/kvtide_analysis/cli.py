@@ -10,22 +10,14 @@ import os
 import sys
 import tempfile
 
+from .exit_codes import exit_code
 from .results import Results, ResultsError, open_results
 
 PLOT_NAMES = ("pareto", "catalogue", "position", "phase", "spectrum", "steps", "prefix", "heads", "serving")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    try:
-        return options.handler(options)
-    except ResultsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except (OSError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
+    return exit_code(_parser().parse_args(arguments), ResultsError)
 
 
 def _parser() -> argparse.ArgumentParser:

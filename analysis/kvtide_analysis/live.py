@@ -8,6 +8,7 @@ import sys
 import time
 
 from . import scan_plan
+from .exit_codes import exit_code
 
 COMMANDS = ("capture", "scan-model", "scan-endpoint")
 AHEAD = 2  # traces that may wait to be taken before the next is made
@@ -18,15 +19,7 @@ MODEL_HELP = "a folder, a .gguf file, or smollm2 (the default)"
 def main(arguments: list[str]) -> int:
     from .prompts import PromptError
 
-    options = _parser().parse_args(arguments)
-    try:
-        return options.handler(options)
-    except PromptError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except (OSError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
+    return exit_code(_parser().parse_args(arguments), PromptError)
 
 
 def _parser() -> argparse.ArgumentParser:

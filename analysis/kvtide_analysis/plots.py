@@ -192,12 +192,8 @@ def plot_queue(axes: Axes, results: Results, run: int) -> None:
     view = views.serving(results.run(run))
     if _missing(axes, view):
         return
-    axes.step(view.time, view.running, where="post", color=palette.COLOURS[0], linewidth=0.9, label="in the batch")
-    axes.step(view.time, view.waiting, where="post", color=palette.COLOURS[1], linewidth=0.9, label="in line")
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("requests")
+    _over_time(axes, view.time, {"in the batch": view.running, "in line": view.waiting}, "requests")
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize="x-small")
 
 
 def plot_occupancy(axes: Axes, results: Results, run: int) -> None:
@@ -205,13 +201,9 @@ def plot_occupancy(axes: Axes, results: Results, run: int) -> None:
     view = views.serving(results.run(run))
     if _missing(axes, view):
         return
-    axes.step(view.time, view.used_pages_share, where="post", color=palette.COLOURS[0], linewidth=0.9, label="KV pages taken")
-    axes.step(view.time, view.busy_share, where="post", color=palette.COLOURS[1], linewidth=0.9, label="engine busy")
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("share")
+    _over_time(axes, view.time, {"KV pages taken": view.used_pages_share, "engine busy": view.busy_share}, "share")
     axes.set_ylim(0, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.legend(fontsize="x-small")
 
 
 # What `plot --what` offers: the panels of each, side by side. The run is ignored by pareto and catalogue.
@@ -233,6 +225,15 @@ def _loss_axis(axes: Axes, metric: str, title: str = "") -> None:
     axes.set_ylim(bottom=0)
     if loss_style(metric) == "percent":
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def _over_time(axes: Axes, time: np.ndarray, curves: dict[str, np.ndarray], title: str) -> None:
+    """Values that hold from one time to the next, a named step curve each."""
+    for number, (name, values) in enumerate(curves.items()):
+        axes.step(time, values, where="post", color=palette.colour(number), linewidth=0.9, label=name)
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel(title)
+    axes.legend(fontsize="x-small")
 
 
 def _phase_range(period: int) -> tuple[float, float]:
