@@ -122,9 +122,10 @@ struct AskedKey {
   enum class Kind : std::uint8_t { map, list, integer, number, quantity, boolean, text, choice };
   std::string path;  ///< "compression.stages[].evict.scorer": elements of a list share one path
   Kind kind = Kind::text;
-  std::string fallback;              ///< what an absent key stands for, as YAML; empty: required or known elsewhere
-  std::optional<double> min, max;    ///< of an integer or number, where bounded
-  std::vector<std::string> choices;  ///< of a choice
+  std::string fallback = {};       ///< what an absent key stands for, as YAML; empty: required or known elsewhere
+  std::optional<double> min = {};  ///< of an integer or number, where bounded
+  std::optional<double> max = {};
+  std::vector<std::string> choices = {};  ///< of a choice
 };
 
 class Document {
