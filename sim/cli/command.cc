@@ -139,10 +139,10 @@ std::optional<std::int64_t> Arguments::integer(const std::string& name, std::int
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> table{
-      run_command(),        show_command(),   trace_command(),    report_command(),
-      plot_command(),       claims_command(), diagnose_command(), explain_command(),
-      validate_command(),   merge_command(),  export_command(),   doctor_command(),
-      completion_command(), import_command(), plan_command(),     calibrate_command()};
+      demo_command(),  run_command(),      show_command(),     trace_command(),      report_command(),
+      plot_command(),  claims_command(),   diagnose_command(), explain_command(),    validate_command(),
+      merge_command(), export_command(),   doctor_command(),   completion_command(), import_command(),
+      plan_command(),  calibrate_command()};
   return table;
 }
 

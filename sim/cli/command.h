@@ -54,6 +54,7 @@ struct Command {
 int run_command_line(const std::vector<std::string>& arguments);
 
 // One per file.
+[[nodiscard]] Command demo_command();
 [[nodiscard]] Command run_command();
 [[nodiscard]] Command show_command();
 [[nodiscard]] Command trace_command();

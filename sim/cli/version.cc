@@ -16,10 +16,12 @@ namespace kvtide::cli {
 
 std::string version_text() {
   return fmt::format(
-      "kvtide {} (commit {})\n  compiler {}\n  HDF5 {}, Eigen {}.{}.{}, Boost {}.{}.{}, fmt {}.{}.{}, MPI {}\n",
-      KVTIDE_VERSION, KVTIDE_COMMIT, __VERSION__, hdf5::library_version(), EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION,
-      EIGEN_MINOR_VERSION, BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100, FMT_VERSION / 10000,
-      FMT_VERSION / 100 % 100, FMT_VERSION % 100, experiment::is_built_with_mpi() ? "yes" : "no");
+      "kvtide {} (commit {})\n  {}, compiler {}\n"
+      "  HDF5 {}, Eigen {}.{}.{}, Boost {}.{}.{}, fmt {}.{}.{}, yaml-cpp {}, MPI {}\n",
+      KVTIDE_VERSION, KVTIDE_COMMIT, KVTIDE_BUILD, __VERSION__, hdf5::library_version(), EIGEN_WORLD_VERSION,
+      EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION, BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100,
+      FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100, KVTIDE_YAML_CPP_VERSION,
+      experiment::is_built_with_mpi() ? "yes" : "no");
 }
 
 }  // namespace kvtide::cli

@@ -5,7 +5,7 @@
 
 namespace kvtide::cli {
 
-/// "kvtide 0.1.0 (commit abc1234)" and the versions it was built with, one a line.
+/// Three lines: "kvtide 0.1.0 (commit abc1234)"; build type, system and compiler; the libraries it was built with.
 [[nodiscard]] std::string version_text();
 
 }  // namespace kvtide::cli
