@@ -72,7 +72,8 @@ int run(const Arguments& arguments) {
   const std::string verdict = plan_verdict(plan, outcome);
   if (const auto output = arguments.text("output")) {
     planning::write_plan(*output, plan, outcome, variations, verdict);
-    std::filesystem::remove(*output + ".candidates");
+    std::error_code ignored;  // the plan is written; its journal may stay
+    std::filesystem::remove(*output + ".candidates", ignored);
   }
   if (stack) {
     fmt::print("{}", emitted_setting(*stack, plan, outcome));

@@ -41,6 +41,22 @@ def test_a_workload_gives_the_engines_figures(tmp_path):
         assert uniform == pytest.approx(sum(file["runs/00000/loss/mass_loss"][:]) / 512, abs=1e-6)
 
 
+def test_drawn_requests_and_a_file_of_the_same_lengths_hold_the_same_share(tmp_path):
+    """What is kept is taken at the mean context, half way through the output: 300 + 600 / 2, not 300."""
+    kept = FILE.replace("measure: [loss]", "compression: {stages: [{evict: {keep_ratio: 0.5}}]}\nmeasure: [loss]")
+    drawn = kept.replace("input_tokens: 1000, output_tokens: 50", "input_tokens: 300, output_tokens: 600")
+    (tmp_path / "requests.csv").write_text("arrival_s,input_tokens,output_tokens\n" + "0,300,600\n" * 4)
+    of_a_file = "\n".join("  requests: requests.csv" if "poisson" in line else line for line in kept.splitlines())
+    shares = []
+    for name, text in (("drawn", drawn), ("file", of_a_file)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+        kvtide("run", tmp_path / f"{name}.yaml", "-o", tmp_path / f"{name}.h5", "--quiet")
+        with h5py.File(tmp_path / f"{name}.h5") as file:
+            shares.append((file["summary/serving_keep_ratio"][0], file["summary/serving_entry_share"][0]))
+    assert shares[0] == shares[1]
+    assert shares[0][0] < 1
+
+
 def test_the_same_file_gives_the_same_requests(tmp_path):
     (tmp_path / "small.yaml").write_text(FILE)
     for name in ("a", "b"):

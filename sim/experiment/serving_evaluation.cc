@@ -16,6 +16,10 @@ namespace {
 constexpr std::size_t kMaxRequestsKept = 200'000;
 constexpr double kMaxSeconds = 9e6;  // what picoseconds in 64 bits hold
 
+double expected_length(const serving::LengthDistribution& lengths) {
+  return lengths.kind == serving::LengthDistribution::Kind::uniform ? (lengths.low + lengths.high) / 2 : lengths.mean;
+}
+
 /// Cuts drawn requests to the model's limit.
 class Cutting : public serving::RequestSource {
  public:
@@ -127,9 +131,8 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
   const ServingSetting& asked = *run.setting.serving;
   const std::int64_t limit = asked.max_model_len > 0 ? asked.max_model_len : model.max_positions;
   serving::LimitedTrace trace;
-  double mean_context = asked.drawn.input.kind == serving::LengthDistribution::Kind::uniform
-                            ? (asked.drawn.input.low + asked.drawn.input.high) / 2
-                            : asked.drawn.input.mean;
+  // Half way through the output, as for requests of a file.
+  double mean_context = expected_length(asked.drawn.input) + expected_length(asked.drawn.output) / 2;
   if (!asked.requests.empty()) {
     trace = serving::limit_requests(serving::load_requests(asked.requests), limit, asked.long_requests, asked.requests);
     double sum = 0;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/quoted_text.h"
 #include "base/random.h"
 #include "experiment/served_engine.h"
 #include "gpu/gpu.h"
@@ -31,7 +32,8 @@ experiment::Run run_of(const BenchmarkedServer& server) {
       "{}\n"
       "workload: {{poisson: {{rate: \"1 /s\", input_tokens: 1, output_tokens: 1}}}}\n"
       "engine: {{max_num_seqs: {}, max_num_batched_tokens: {}}}\n",
-      server.model, server.gpu, server.tensor_parallel, server.max_num_seqs, server.max_num_batched_tokens);
+      quoted_text(server.model), quoted_text(server.gpu), server.tensor_parallel, server.max_num_seqs,
+      server.max_num_batched_tokens);
   return experiment::parse_experiment(yaml, "calibrate", ".").runs.front();
 }
 

@@ -51,11 +51,12 @@ std::string shell_word(const std::string& text) {
 
 std::string vllm_command(const Plan& plan, const Candidate& best, const experiment::ServingSetting& engine,
                          const std::string& type) {
-  std::string text = fmt::format(
-      "vllm serve {} \\\n  --tensor-parallel-size {} --gpu-memory-utilization {} \\\n  --max-num-seqs {} "
-      "--max-num-batched-tokens {}",
-      shell_word(plan.model), best.tensor_parallel, engine.memory_share, best.max_num_seqs,
-      engine.max_num_batched_tokens);
+  std::string text =
+      fmt::format("vllm serve {} \\\n  --tensor-parallel-size {}", shell_word(plan.model), best.tensor_parallel);
+  // Another engine's share is of other memory, and SGLang's may be its own default.
+  if (engine.engine == "vllm") text += fmt::format(" --gpu-memory-utilization {}", engine.memory_share);
+  text += fmt::format(" \\\n  --max-num-seqs {} --max-num-batched-tokens {}", best.max_num_seqs,
+                      engine.max_num_batched_tokens);
   if (engine.max_model_len > 0) text += fmt::format(" --max-model-len {}", engine.max_model_len);
   if (!engine.prefix_caching) text += " --no-enable-prefix-caching";
   if (!type.empty()) text += fmt::format(" \\\n  --kv-cache-dtype {}", type);

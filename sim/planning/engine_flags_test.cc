@@ -78,6 +78,14 @@ TEST(EmittedSetting, HasFlagsPaddingAndProbes) {
   EXPECT_THAT(emitted_setting("trtllm", plan, chosen(stored_as("nvfp4"))), HasSubstr("dtype: nvfp4"));
 }
 
+TEST(EmittedSetting, AnotherEnginesMemoryShareIsNotVllms) {
+  PlanOutcome outcome = chosen(kv::Compression{});
+  outcome.policies[0].run.setting.serving->memory_share = 0.8;
+  EXPECT_THAT(emitted_setting("vllm", Plan{}, outcome), HasSubstr("--gpu-memory-utilization 0.8 "));
+  outcome.policies[0].run.setting.serving->engine = "trtllm";
+  EXPECT_THAT(emitted_setting("vllm", Plan{}, outcome), Not(HasSubstr("--gpu-memory-utilization")));
+}
+
 TEST(EmittedSetting, SaysWhereAStackHasNoFlag) {
   EXPECT_THAT(emitted_setting("vllm", Plan{}, chosen(stored_as("q4_0"))), HasSubstr("has no flag"));
   const std::string plain = emitted_setting("sglang", Plan{}, chosen(kv::Compression{}));

@@ -72,6 +72,7 @@ void read_policies(const Value& list, const std::vector<std::int64_t>& block_siz
           continue;
         }
         yaml = item.at("value").text();
+        has_block = item.at("value").is_map() && item.at("value").at("block_size").exists();
       } else if (has("preset") && keys.size() == 1) {
         label = item.at("preset").text();
       }
@@ -102,7 +103,16 @@ void check_prices(const Value& prices, const std::vector<std::string>& gpus) {
   }
 }
 
-void read_search(const Value& value, Plan& plan) {
+/// The batch limits to choose among; without a list the engine's own, which a list replaces.
+std::vector<std::int64_t> batch_limits(const Value& list, const Value& engine) {
+  constexpr std::int64_t kUsual = 256, kMost = 65536;
+  const bool has_own = engine.is_map() && engine.at("max_num_seqs").exists();
+  if (list.exists() || !has_own) return integers(list, {kUsual}, kMost);
+  return {engine.integer("max_num_seqs", {.fallback = kUsual, .min = 1, .max = kMost})};
+}
+
+void read_search(const Value& root, Plan& plan) {
+  const Value value = root.at("plan");
   const config::QuantityRule any_rate{.dimension = Dimension::rate, .fallback = 0, .min = 0, .max = 1e6};
   plan.rate = value.quantity("rate", any_rate);
   plan.peak = value.number("peak", {.fallback = 1, .min = 1, .max = 1000});
@@ -112,7 +122,7 @@ void read_search(const Value& value, Plan& plan) {
   plan.gpus = texts(value.at("gpus"), {});
   if (!value.at("gpus").exists()) value.error("gpus is required: the GPU types to choose among");
   plan.tensor_parallel = integers(value.at("tensor_parallel"), {1}, 1024);
-  plan.max_num_seqs = integers(value.at("max_num_seqs"), {256}, 65536);
+  plan.max_num_seqs = batch_limits(value.at("max_num_seqs"), root.at("engine"));
   read_policies(value.at("compression"), integers(value.at("block_size"), {}, 65536), plan);
   read_objectives(value.at("slo"), plan);
 
@@ -200,6 +210,10 @@ Plan parse_plan(const std::string& yaml, const std::string& path, const std::str
   for (const char* key : {"trace", "workload"}) {
     if (!root.at(key).exists()) root.error(fmt::format("{} is required", key));
   }
+  if (const Value workload = root.at("workload");
+      workload.is_map() && workload.integer("seeds", {.fallback = 1}) != 1) {
+    workload.at("seeds").error("a plan judges every candidate by the same requests: seeds is for kvtide run");
+  }
   for (const char* key : {"model", "trace", "workload", "engine", "loss", "context_tokens", "seed", "fidelity"}) {
     const Value section = root.at(key);
     if (!section.exists()) continue;
@@ -209,7 +223,7 @@ Plan parse_plan(const std::string& yaml, const std::string& path, const std::str
   if (!root.at("plan").exists()) {
     root.error("plan is required");
   } else {
-    read_search(root.at("plan"), plan);
+    read_search(root, plan);
   }
   root.finish();
   document.throw_if_errors();

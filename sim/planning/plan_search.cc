@@ -66,9 +66,12 @@ bool is_better(const Plan& plan, const PlanOutcome& outcome, const Candidate& a,
 }
 
 void mark_front(PlanOutcome& outcome) {
+  // Dollars are compared with dollars: where one price is not known, all are counted in GPUs.
+  const bool is_priced = std::ranges::none_of(
+      outcome.candidates, [](const Candidate& one) { return one.is_feasible && std::isnan(one.usd_per_hour); });
   const auto figures = [&](const Candidate& one) {
-    return std::array{std::isnan(one.usd_per_hour) ? static_cast<double>(one.num_gpus) : one.usd_per_hour,
-                      one.experience.latency.p95, outcome.policies[one.policy].loss_worst, -one.rate};
+    return std::array{is_priced ? one.usd_per_hour : static_cast<double>(one.num_gpus), one.experience.latency.p95,
+                      outcome.policies[one.policy].loss_worst, -one.rate};
   };
   for (Candidate& one : outcome.candidates) {
     if (!one.is_feasible) continue;

@@ -35,7 +35,7 @@ struct Candidate {
 };
 
 struct PlanOutcome {
-  Traffic traffic;  ///< its requests are dropped once all is counted
+  Traffic traffic;
   std::int64_t trace_requests = 0;
   std::vector<Policy> policies;
   std::vector<Candidate> candidates;  ///< in the order of the file: GPU, ranks, policy, batch limit

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 #include "planning/in_parallel.h"
 
@@ -42,6 +44,14 @@ TEST(ParetoFront, HoldsWhatNothingBeatsInCostLatencyAndLoss) {
   std::vector<bool> front;
   for (const Candidate& one : outcome.candidates) front.push_back(one.is_on_front);
   EXPECT_EQ(front, (std::vector<bool>{true, true, false, true, false}));
+}
+
+// 0: 1 GPU without a price, 1: 2 GPUs for 0.5 USD/h. In GPUs 0 is the better one; 0.5 must not be held against 1 GPU.
+TEST(ParetoFront, CountsGpusWhereOnePriceIsNotKnown) {
+  PlanOutcome outcome = outcome_of({candidate(0, std::nan(""), 1, 0), candidate(1, 0.5, 1, 0)});
+  mark_front(outcome);
+  EXPECT_TRUE(outcome.candidates[0].is_on_front);
+  EXPECT_FALSE(outcome.candidates[1].is_on_front);
 }
 
 TEST(ParetoFront, WhatIsNotPossibleIsNotOnIt) {

@@ -59,6 +59,38 @@ TEST(Plan, BlockSizesMultiplyThePoliciesThatHaveNoneOfTheirOwn) {
   EXPECT_TRUE(plan.policies[3].sets.empty());
 }
 
+TEST(Plan, ABlockSizeInsideALabelledPolicyStandsAsWell) {
+  const Plan plan = parsed(std::string("  gpus: [h100-sxm]\n  block_size: [64, 128]\n"
+                                       "  compression: [{label: own, value: {block_size: 32, stages: []}}]\n") +
+                           kSlo);
+  ASSERT_EQ(plan.policies.size(), 1U);
+  EXPECT_EQ(plan.policies[0].label, "own");
+  EXPECT_TRUE(plan.policies[0].sets.empty());
+}
+
+std::vector<std::int64_t> limits_of(const std::string& engine, const std::string& plan) {
+  return parse_plan("engine: " + engine + "\n" + file("  gpus: [h100-sxm]\n" + plan + kSlo), "p.yaml", ".")
+      .max_num_seqs;
+}
+
+TEST(Plan, TheBatchLimitIsTheEnginesUnlessThePlanHasAList) {
+  EXPECT_THAT(limits_of("{max_num_seqs: 512}", ""), ElementsAre(512));
+  EXPECT_THAT(limits_of("{kind: vllm}", ""), ElementsAre(256));
+  EXPECT_THAT(limits_of("{kind: vllm}", "  max_num_seqs: [64, 128]\n"), ElementsAre(64, 128));
+  EXPECT_THAT(limits_of("{max_num_seqs: 512}", "  max_num_seqs: [64]\n"), ElementsAre(64));
+}
+
+TEST(Plan, SeedsOfTheWorkloadAreRefusedForTheyWouldChangeNothing) {
+  const std::string seeds =
+      "name: p\nmodel: llama-3.1-8b\ntrace: t.h5\nworkload: {poisson: {rate: \"1 /s\"}, seeds: 5}\n";
+  try {
+    (void)parse_plan(seeds + "plan:\n  gpus: [h100-sxm]\n" + kSlo, "p.yaml", ".");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("p.yaml:4"), HasSubstr("workload.seeds")));
+  }
+}
+
 TEST(Plan, ALowestCostNeedsAPriceOfEveryGpu) {
   EXPECT_THAT(error_of(std::string("  gpus: [h20]\n") + kSlo), HasSubstr("no price is known for h20"));
   const Plan priced = parsed(std::string("  gpus: [h20]\n  prices: {h20: \"1.10 USD/h\"}\n") + kSlo);

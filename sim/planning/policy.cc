@@ -16,8 +16,9 @@ namespace kvtide::planning {
 
 experiment::Run run_of(const Plan& plan, const PolicyChoice& choice, const std::string& gpu,
                        std::int64_t tensor_parallel) {
-  const std::string yaml = fmt::format("name: {}\n{}gpu: {}\ntensor_parallel: {}\ncompression: {}\nmeasure: [loss]\n",
-                                       quoted_text(plan.name), plan.experiment_head, gpu, tensor_parallel, choice.yaml);
+  const std::string yaml =
+      fmt::format("name: {}\n{}gpu: {}\ntensor_parallel: {}\ncompression: {}\nmeasure: [loss]\n",
+                  quoted_text(plan.name), plan.experiment_head, quoted_text(gpu), tensor_parallel, choice.yaml);
   const std::string origin =
       fmt::format("{} (policy {}, {} x {}, written out)", plan.path, choice.label, tensor_parallel, gpu);
   const experiment::Experiment file =

@@ -103,7 +103,8 @@ double MachineStepTime::decode(std::int64_t num_decodes, double mean_length) {
 /// Chunks and decodes together: engines run them in one call.
 double MachineStepTime::mixed(const StepShape& shape) {
   gpu::BatchShape batch;
-  std::uint64_t key = 0;
+  // Their number first: a second chunk of 32 tokens behind 1,024 is not 32 decodes of that length.
+  std::uint64_t key = mix64(shape.prefills.size());
   for (const PrefillChunk& chunk : shape.prefills) {
     batch.chunks.push_back({rounded(chunk.tokens, kChunkParts), rounded(chunk.kv_before, kChunkParts)});
   }
