@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "gpu/constant_rate_memory.h"
+#include "gpu/testing/llama_on_h100.h"
 
 namespace kvtide::gpu {
 namespace {
+
+using testing_support::h100;
 
 constexpr std::int64_t kBlockSize = 16;
 constexpr DecoderShape kShape{.num_layers = 2,
@@ -29,12 +31,6 @@ IterationWork growing_cache(std::int64_t step_index) {
     work.compression.push_back({.num_blocks = 2, .read_bytes = 8192, .write_bytes = 2048, .chunk_bytes = 2048});
   }
   return work;
-}
-
-Gpu h100() {
-  GpuProfile profile = load_gpu_profile("h100-sxm");
-  auto memory = std::make_unique<ConstantRateMemory>(profile.bandwidth, 0.92);
-  return {std::move(profile), std::move(memory)};
 }
 
 // 100 + step = 112, 128, ... at steps 12, 28, 44, 60.

@@ -3,25 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "gpu/constant_rate_memory.h"
+#include "gpu/testing/llama_on_h100.h"
 
 namespace kvtide::gpu {
 namespace {
 
-Gpu h100() {
-  GpuProfile profile = load_gpu_profile("h100-sxm");
-  auto memory = std::make_unique<ConstantRateMemory>(profile.bandwidth, 0.92);
-  return {std::move(profile), std::move(memory)};
-}
+using testing_support::h100;
+using testing_support::kLlama;
 
-// Llama-3.1-8B: 32 x 2 x 8 x 128 x 2 B = 131,072 B a token.
-constexpr DecoderShape kLlama{.num_layers = 32,
-                              .hidden_size = 4096,
-                              .num_query_heads = 32,
-                              .num_kv_heads = 8,
-                              .head_dim = 128,
-                              .intermediate_size = 14336,
-                              .vocab_size = 128256};
 // Qwen3-8B: 36 x 2 x 8 x 128 x 2 B = 147,456 B a token.
 constexpr DecoderShape kQwen{.num_layers = 36,
                              .hidden_size = 4096,

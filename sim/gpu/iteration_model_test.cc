@@ -3,29 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "gpu/constant_rate_memory.h"
+#include "gpu/testing/llama_on_h100.h"
 
 namespace kvtide::gpu {
 namespace {
 
-Gpu h100() {
-  GpuProfile profile = load_gpu_profile("h100-sxm");
-  auto memory = std::make_unique<ConstantRateMemory>(profile.bandwidth, 0.92);
-  return {std::move(profile), std::move(memory)};
-}
-
-// Llama-3.1-8B: K and V of a head 2 x 128 x 2 B = 512 B.
-IterationModel::Options llama() {
-  return {.shape = {.num_layers = 32,
-                    .hidden_size = 4096,
-                    .num_query_heads = 32,
-                    .num_kv_heads = 8,
-                    .head_dim = 128,
-                    .intermediate_size = 14336,
-                    .vocab_size = 128256},
-          .cache = {{.num_layers = 32, .num_kv_heads = 8}},
-          .page_size = 16};
-}
+using testing_support::h100;
+using testing_support::llama;
 
 Bytes attention_bytes(const Iteration& iteration) {
   for (const KernelClassTime& sums : iteration.by_class) {

@@ -2,30 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/constant_rate_memory.h"
+#include "gpu/testing/llama_on_h100.h"
 
 namespace kvtide::serving {
 namespace {
 
 class MachineStepTimeTest : public ::testing::Test {
  protected:
-  static gpu::Gpu h100() {
-    gpu::GpuProfile profile = gpu::load_gpu_profile("h100-sxm");
-    auto memory = std::make_unique<gpu::ConstantRateMemory>(profile.bandwidth, 0.92);
-    return {std::move(profile), std::move(memory)};
-  }
-  /// Llama-3.1-8B.
-  static MachineStepTime::Options llama() {
-    return {.iteration = {.shape = {.num_layers = 32,
-                                    .hidden_size = 4096,
-                                    .num_query_heads = 32,
-                                    .num_kv_heads = 8,
-                                    .head_dim = 128,
-                                    .intermediate_size = 14336,
-                                    .vocab_size = 128256},
-                          .cache = {{.num_layers = 32, .num_kv_heads = 8}},
-                          .page_size = 16}};
-  }
+  static MachineStepTime::Options llama() { return {.iteration = gpu::testing_support::llama()}; }
   static StepShape decodes(std::int64_t count, std::int64_t length) {
     return {.prefills = {}, .num_decodes = count, .decode_kv_tokens = count * length, .num_rows = count};
   }
@@ -34,7 +18,7 @@ class MachineStepTimeTest : public ::testing::Test {
     return to_seconds(model.step(batch));
   }
 
-  gpu::Gpu gpu_ = h100();
+  gpu::Gpu gpu_ = gpu::testing_support::h100();
   MachineStepTime step_time_{gpu_, llama()};
 };
 
@@ -76,6 +60,20 @@ TEST_F(MachineStepTimeTest, DecodesOnlyArePaddedToACapturedBatch) {
   MachineStepTime unpadded(gpu_, exact);
   EXPECT_GT(step_time_.duration(decodes(9, 1024)), unpadded.duration(decodes(9, 1024)));
   EXPECT_EQ(step_time_.duration(decodes(8, 1024)), unpadded.duration(decodes(8, 1024)));
+}
+
+// Chunks of (16 new, 0 cached) and (32, 1024); one chunk of (16, 0) beside 32 decodes of 1,024 tokens: the same numbers in a row, other
+// kernels. Whichever is asked first, each costs what it costs alone. Both have 48 tokens; rows differ on purpose.
+TEST_F(MachineStepTimeTest, ASecondChunkIsNotTakenForDecodes) {
+  StepShape chunks{.prefills = {{16, 0}, {32, 1024}}, .num_decodes = 0, .decode_kv_tokens = 0, .num_rows = 2};
+  StepShape mixed = decodes(32, 1024);
+  mixed.prefills = {{16, 0}};
+  mixed.num_rows = 33;
+  const Picoseconds chunks_alone = MachineStepTime(gpu_, llama()).duration(chunks);
+  const Picoseconds mixed_alone = MachineStepTime(gpu_, llama()).duration(mixed);
+  EXPECT_EQ(step_time_.duration(chunks), chunks_alone);
+  EXPECT_EQ(step_time_.duration(mixed), mixed_alone);
+  EXPECT_EQ(step_time_.duration(chunks), chunks_alone);
 }
 
 TEST_F(MachineStepTimeTest, AKnownShapeIsNotPricedAgain) {

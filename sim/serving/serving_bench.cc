@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/random.h"
-#include "gpu/gpu.h"
+#include "gpu/testing/llama_on_h100.h"
 #include "serving/captured_batch.h"
 #include "serving/machine_step_time.h"
 #include "serving/serving_run.h"
@@ -35,16 +35,7 @@ const RequestTrace& azure_conversations() {
 }
 
 MachineStepTime::Options llama_3_8b() {
-  return {.iteration = {.shape = {.num_layers = 32,
-                                  .hidden_size = 4096,
-                                  .num_query_heads = 32,
-                                  .num_kv_heads = 8,
-                                  .head_dim = 128,
-                                  .intermediate_size = 14336,
-                                  .vocab_size = 128256},
-                        .cache = {{.num_layers = 32, .num_kv_heads = 8}},
-                        .page_size = 16},
-          .largest_capture = 512};
+  return {.iteration = gpu::testing_support::llama(), .largest_capture = 512};
 }
 
 // 79.35 GiB x 0.9 - 15.0 GiB of weights - 1.5 GiB: 54.9 GiB in blocks of 2 MiB.
