@@ -77,8 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     endpoint.add_argument("--control", action="store_true", help="also ask with the fact removed")
     endpoint.add_argument("--chat", action="store_true", help="use /v1/chat/completions")
     endpoint.add_argument("--characters-per-token", type=float, metavar="X", help="for positions, where the server does not count tokens")
-    endpoint.add_argument("--timeout", type=float, default=60, metavar="SECONDS")
-    endpoint.add_argument("--retries", type=int, default=4, metavar="N")
+    endpoint.add_argument("--timeout", type=scan_plan.seconds, default=60, metavar="SECONDS", help="for one answer (default 60)")
+    endpoint.add_argument("--retries", type=scan_plan.retries, default=4, metavar="N", help="after a failure for want of the server (default 4)")
     endpoint.add_argument("--key-variable", default="OPENAI_API_KEY", metavar="NAME", help="environment variable that holds the key")
     endpoint.add_argument("-o", "--output", required=True, metavar="SCAN.csv")
     endpoint.set_defaults(handler=_scan_endpoint)
@@ -118,14 +118,20 @@ def _capture(options: argparse.Namespace) -> int:
 def _scan_model(options: argparse.Namespace) -> int:
     from . import capture as recording
     from .model_scan import FULL, ROW_COLUMNS, ModelScan, row_of
-    from .prompts import write_prompts
+    from .prompts import PromptError, write_prompts
 
     settings = scan_plan.settings_of(options)
     if options.prompts:
         places = [scan_plan.Place(prompt, prompt.key, 0) for prompt in _selected(options.prompts, options.only)]
     else:
         places = scan_plan.places(options, recording.load_tokenizer(options.model))
-    moves = "position" if options.scan == "position" else "prefix_chars" if options.axis == "chars" else "prefix_tokens"
+    scan_kind = options.scan
+    if options.prompts:
+        if options.axis == "chars":
+            raise PromptError("--axis chars counts characters of made-up texts: leave it out with a file of prompts")
+        if all(place.prompt.scan.startswith("position") for place in places):
+            scan_kind = "position"
+    moves = "position" if scan_kind == "position" else "prefix_chars" if options.axis == "chars" else "prefix_tokens"
     scan = ModelScan(recording.load_model(options.model, attn_implementation="eager"))
     files = scan_plan.ScanFiles(options.output, ROW_COLUMNS, moves, options.measure)
     if not options.prompts:

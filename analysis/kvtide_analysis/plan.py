@@ -57,7 +57,7 @@ def plot_plan(axes: list[Axes], plan: Plan) -> None:
         for one in axes:
             one.text(0.5, 0.5, "no candidate is possible", ha="center", transform=one.transAxes)
         return
-    cost, cost_title = ("gpus", "GPUs") if plan.goal == "gpus" or table.usd_per_hour.isna().all() else ("usd_per_hour", "USD an hour")
+    cost, cost_title = ("gpus", "GPUs") if plan.goal == "gpus" or table.usd_per_hour.isna().any() else ("usd_per_hour", "USD an hour")
     if plan.goal == "rate":
         cost, cost_title = "rate", "requests a second"
     machines = [f"{gpu}, {ranks} a replica" for gpu, ranks in zip(table.gpu, table.tensor_parallel)]

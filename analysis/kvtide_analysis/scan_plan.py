@@ -51,6 +51,20 @@ def count(text: str) -> int:
     return value
 
 
+def retries(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"expected a number in 0..1000, got {text}")
+    return value
+
+
+def seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1e6:
+        raise argparse.ArgumentTypeError(f"expected seconds above 0, at most 1e6, got {text}")
+    return value
+
+
 def chosen(text: str, known, what: str) -> list[str]:
     names = list(known) if text == "all" else text.split(",")
     for name in names:

@@ -67,6 +67,14 @@ def test_refusal_is_not_repeated_and_a_dead_server_is_named():
         Endpoint(server.url, "stub", retries=1, pause=0.001, timeout=5).ask("a", "b", 1)
 
 
+@pytest.mark.parametrize("option, value", [("--retries", "-1"), ("--timeout", "-1"), ("--timeout", "nan"), ("--timeout", "0")])
+def test_impossible_patience_is_wrong_usage(option, value, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        live.main(["scan-endpoint", "http://127.0.0.1:9", "--model", "m", option, value, "-o", str(tmp_path / "scan.csv")])
+    assert stopped.value.code == 2
+    assert option in capsys.readouterr().err
+
+
 def test_prefix_scan_of_a_server_that_forgets_cut_facts_shows_its_block(tmp_path):
     out = tmp_path / "scan.csv"
     with serving(forgetful(128)) as server:

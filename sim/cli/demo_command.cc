@@ -13,7 +13,7 @@ int run(const Arguments& arguments) {
   of_run.positional = {data_directory() + "/experiments/demo.yaml"};
   const std::string results = arguments.text("output").value_or("results/demo.h5");
   of_run.values["output"] = {results};
-  if (const auto folder = std::filesystem::path(results).parent_path(); !folder.empty()) {
+  if (const auto folder = std::filesystem::path(results).parent_path(); !folder.empty() && !arguments.has("dry-run")) {
     std::error_code ignored;  // the run reports what cannot be written
     std::filesystem::create_directories(folder, ignored);
   }
