@@ -1,6 +1,8 @@
-"""Runs every C++ test program of a build folder and the Python tests, and closes with one line: N passed, M failed."""
+"""Runs every C++ test program of a build folder and the Python tests, one a core, and closes with one line:
+N passed, M failed."""
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -10,7 +12,10 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 # Folders whose test_*.py / *_test.py run under pytest.
-PYTHON_TESTS = ["analysis/tests", "sim/cli", "cmake"]
+PYTHON_TESTS = ["sim/cli", "analysis/tests", "cmake"]
+# What a runner prints for passed, failed and skipped.
+GOOGLETEST_COUNTS = [r"\[  PASSED  \] (\d+) test", r"\[  FAILED  \] (\d+) test", r"\[  SKIPPED \] (\d+) test"]
+PYTEST_COUNTS = [r"(\d+) passed", r"(\d+) (?:failed|error)", r"(\d+) skipped"]
 
 
 def run(command, env):
@@ -30,6 +35,7 @@ def main():
     parser.add_argument("--build", required=True, type=pathlib.Path)
     parser.add_argument("--scope", choices=["quick", "all"], default="quick")
     arguments = parser.parse_args()
+    arguments.build = arguments.build.resolve()
     env = dict(os.environ, KVTIDE_TEST_SCOPE=arguments.scope, PYTHONPATH=str(SOURCE / "analysis"),
                KVTIDE_PROGRAM=str(arguments.build / "sim" / "kvtide"))
     totals = {"passed": 0, "failed": 0, "skipped": 0}
@@ -51,18 +57,21 @@ def main():
     if not programs:
         print(f"no test programs in {arguments.build / 'sim'}")
         return 1
-    for program in programs:
-        code, output, seconds = run([str(program)], env)
-        report(program.name, count(r"\[  PASSED  \] (\d+) test", output), count(r"\[  FAILED  \] (\d+) test", output),
-               count(r"\[  SKIPPED \] (\d+) test", output), code, output, seconds)
+    # The Python tests take longest: they start first, so that nothing long is left for the end.
+    jobs = []
     for folder in PYTHON_TESTS:
-        if not any((SOURCE / folder).rglob("*test*.py")):
-            continue
-        code, output, seconds = run([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", folder], env)
-        if code == 5:  # pytest: nothing collected
-            continue
-        report(f"pytest {folder}", count(r"(\d+) passed", output), count(r"(\d+) (?:failed|error)", output),
-               count(r"(\d+) skipped", output), code, output, seconds)
+        if any((SOURCE / folder).rglob("*test*.py")):
+            jobs.append((f"pytest {folder}", PYTEST_COUNTS,
+                         [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", folder]))
+    jobs += [(program.name, GOOGLETEST_COUNTS, [str(program)]) for program in programs]
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)))) as pool:
+        started = {pool.submit(run, command, env): (name, counts) for name, counts, command in jobs}
+        for job in concurrent.futures.as_completed(started):
+            name, counts = started[job]
+            code, output, seconds = job.result()
+            if code == 5 and counts is PYTEST_COUNTS:  # pytest: nothing collected
+                continue
+            report(name, *(count(pattern, output) for pattern in counts), code, output, seconds)
     print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
     return 0 if totals["failed"] == 0 and totals["passed"] > 0 else 1
 
