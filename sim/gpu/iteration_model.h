@@ -30,7 +30,8 @@ struct CachedLayer {
 struct PromptChunk {
   std::int64_t num_new = 0;     ///< >= 1
   std::int64_t num_cached = 0;  ///< earlier tokens of the same prompt
-  auto operator<=>(const PromptChunk&) const = default;
+  // clang-tidy 14 takes the comparison with 0 that this stands for as a pointer.
+  auto operator<=>(const PromptChunk&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// Sequences that decode one token, by length, and prompt chunks.

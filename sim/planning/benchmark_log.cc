@@ -140,6 +140,7 @@ std::vector<MeasuredRun> read_benchmarks(const std::string& text, const std::str
     }
   }
   std::vector<MeasuredRun> runs;
+  runs.reserve(found.size());
   for (const Figures& figures : found) runs.push_back(run_of(figures, name));
   if (runs.empty()) {
     throw InputError(

@@ -58,6 +58,7 @@ CalibrationOutcome calibrate(const std::vector<MeasuredRun>& runs, const Predict
   const std::size_t stride = runs.size() > 1 ? 2 : 1;
   const auto predict_all = [&](const Calibration& calibration) {
     std::vector<PredictedRun> predicted;
+    predicted.reserve(runs.size());
     for (const MeasuredRun& run : runs) predicted.push_back(predict(run, calibration));
     return predicted;
   };

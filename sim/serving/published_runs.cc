@@ -74,7 +74,7 @@ double plain_entry(const gpu::DecoderShape& shape) {
 
 std::optional<Method> method_of(const std::string& text, const std::string& source, const gpu::DecoderShape& shape) {
   const auto dim = static_cast<double>(shape.head_dim);
-  const auto group = static_cast<double>(shape.num_query_heads / shape.num_kv_heads);
+  const std::int64_t queries_per_head = shape.num_query_heads / shape.num_kv_heads;
   if (text.rfind("fp8", 0) == 0) {
     return Method{.entry_bytes = plain_entry(shape) / 2,
                   .recipe = "attention reads fp8; a cast of the new tokens in a kernel of its own",
@@ -94,7 +94,7 @@ std::optional<Method> method_of(const std::string& text, const std::string& sour
       method.recipe =
           "attention converts inside, once for every query head of a group, on CUDA cores; queries are rotated instead "
           "of keys";
-      method.conversion_flops = group * 16 * 2 * dim;
+      method.conversion_flops = static_cast<double>(queries_per_head) * 16 * 2 * dim;
     }
     return method;
   }
@@ -218,7 +218,8 @@ std::vector<QuantizedRow> predict_quantized(const std::string& path) {
     const double plain_token = layers * plain_entry(*shape);
     const double token = kept * plain_entry(*shape) + (layers - kept) * method->entry_bytes;
     const auto baseline = std::llround(number_or_zero(row, "baseline_kv_tokens"));
-    const double blocks = std::floor(static_cast<double>(baseline / 16) * plain_token / token);
+    const std::int64_t plain_blocks = baseline / 16;
+    const double blocks = std::floor(static_cast<double>(plain_blocks) * plain_token / token);
     result.capacity_predicted = blocks * 16 / static_cast<double>(baseline);
     SyntheticWorkload workload{
         .arrivals = ArrivalKind::closed_loop, .users = result.concurrency, .num_requests = 10 * result.concurrency};
