@@ -6,14 +6,17 @@ Exit codes are those of kvtide: 0 done, 2 wrong usage or input file, 3 environme
 from __future__ import annotations
 
 import argparse
+import io
+import json
 import os
+import stat
 import sys
 import tempfile
 
 from .exit_codes import exit_code
 from .results import Results, ResultsError, open_results
 
-PLOT_NAMES = ("pareto", "catalogue", "position", "phase", "spectrum", "steps", "prefix", "heads", "serving")
+PLOT_NAMES = ("pareto", "catalogue", "position", "phase", "spectrum", "steps", "prefix", "heads", "serving", "memory", "timeline")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -38,17 +41,19 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
     report.add_argument("-o", "--output", metavar="FILE.html", help="default: the input's name with .html")
     report.add_argument("--worst-max", type=_share, default=0.2, metavar="LOSS",
                         help="largest worst-span loss that the headline accepts (default 0.2)")
+    report.add_argument("--json", action="store_true", help="name and size of the page as JSON")
     report.set_defaults(handler=_report)
 
     plot = commands.add_parser("plot", allow_abbrev=False, help="one figure as PNG, SVG or PDF",
                                description="Draws one figure; the ending of -o chooses the format.")
     plot.add_argument("file", metavar="FILE.h5")
-    plot.add_argument("--what", required=True, choices=(*PLOT_NAMES, "plan"),
-                      help="pareto: savings against worst loss of all runs; catalogue: the same, each point named and coloured by its decode time; plan: cost, latency and worst loss of a file of kvtide plan; the others are of one run. phase has two panels: loss folded on the "
+    plot.add_argument("--what", required=True, choices=(*PLOT_NAMES, "plan", "kernels"),
+                      help="pareto: savings against worst loss of all runs; catalogue: the same, each point named and coloured by its decode time; plan: cost, latency and worst loss of a file of kvtide plan; kernels: a decode step of a file of kvtide run --timeline (--run: the step); the others are of one run. phase has two panels: loss folded on the "
                            "period, and where its jumps fall")
     plot.add_argument("--run", type=int, metavar="N",
                       help="run number as in /summary/run (default: the run with the largest worst loss)")
     plot.add_argument("-o", "--output", metavar="FILE", help="default: FILE-WHAT.png beside the input")
+    plot.add_argument("--json", action="store_true", help="name and size of the picture as JSON")
     plot.set_defaults(handler=_plot)
 
     validation = commands.add_parser("validation", allow_abbrev=False, help="the picture of kvtide validate",
@@ -68,6 +73,23 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
     proof.add_argument("-o", "--output", metavar="FILE", help="default: ROWS.png beside the input")
     proof.set_defaults(handler=_proof)
 
+    gallery = commands.add_parser("gallery", allow_abbrev=False, help="every picture of the README and of docs/",
+                                  description="Draws the pictures of the README and of docs/; computes what results/ does not hold yet.")
+    gallery.add_argument("-o", "--output", metavar="FOLDER", help="default: docs/ of this source")
+    gallery.add_argument("--results", metavar="FOLDER", help="what the pictures are drawn from (default: results/ of this source)")
+    gallery.add_argument("--program", default=os.environ.get("KVTIDE_PROGRAM", "kvtide"), metavar="PATH", help="kvtide (default: that of the path)")
+    gallery.add_argument("--every", action="store_true", help="one picture of every other kind of plot too")
+    gallery.set_defaults(handler=_gallery)
+
+    trust = commands.add_parser("trust", allow_abbrev=False, help="how far kvtide can be trusted: what kvtide validate all runs",
+                                description="Runs every check whose data FOLDER holds and prints one table.")
+    trust.add_argument("folder", metavar="FOLDER")
+    trust.add_argument("--program", default=os.environ.get("KVTIDE_PROGRAM", "kvtide"), metavar="PATH", help="kvtide (default: that of the path)")
+    trust.add_argument("--page", metavar="FILE.md", help="put the table between the two markers of this page, too")
+    trust.add_argument("--captures", metavar="FOLDER", help="recordings of the model, for the losses")
+    trust.add_argument("--json", action="store_true", help="one JSON document instead of Markdown")
+    trust.set_defaults(handler=_trust)
+
     spread = commands.add_parser("spread", allow_abbrev=False, help="how far losses carry from one text to another",
                                  description="Quantiles between the texts of rows written by `kvtide validate scan --rows`, and each text's own figures.")
     spread.add_argument("file", metavar="ROWS.csv")
@@ -76,6 +98,7 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
 
     check = commands.add_parser("check", allow_abbrev=False, help="are the packages for pages and pictures here",
                                 description="Imports what `report` and `plot` need and prints the versions.")
+    check.add_argument("--quiet", action="store_true", help="only the exit code")
     check.set_defaults(handler=_check)
     return parser
 
@@ -88,12 +111,14 @@ def _share(text: str) -> float:
 
 
 def _report(options: argparse.Namespace) -> int:
+    from .plan import is_plan, read_plan
+    from .plan_report import render as render_plan
     from .report import render
 
     output = options.output or os.path.splitext(options.file)[0] + ".html"
-    page = render(open_results(options.file), worst_max=options.worst_max)
+    page = render_plan(read_plan(options.file)) if is_plan(options.file) else render(open_results(options.file), worst_max=options.worst_max)
     _write(output, page.encode("utf-8"))
-    print(output)
+    _say(output, options)
     return 0
 
 
@@ -111,8 +136,15 @@ def _plot(options: argparse.Namespace) -> int:
         figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
         plot_plan(list(axes), plan)
         figure.suptitle(plan.title, fontsize="medium")
-        figure.savefig(output, dpi=160)
-        print(output)
+        _save(figure, output, options)
+        return 0
+
+    if options.what == "kernels":
+        from .kernel_timeline import plot_kernels, read_timeline
+
+        figure, axes = pyplot.subplots(figsize=(11, 3.2), layout="constrained")
+        plot_kernels(axes, read_timeline(options.file), options.run)
+        _save(figure, options.output or f"{os.path.splitext(options.file)[0]}-kernels.png", options)
         return 0
 
     from .plots import PLOTS
@@ -127,11 +159,7 @@ def _plot(options: argparse.Namespace) -> int:
         panel(drawn_on, results, run)
     if options.what not in ("pareto", "catalogue"):
         figure.suptitle(run_label(results, run), fontsize="medium")
-    try:
-        figure.savefig(output, dpi=160)
-    except ValueError as error:
-        raise ResultsError(f"{output}: {error}") from error
-    print(output)
+    _save(figure, output, options)
     return 0
 
 
@@ -161,21 +189,43 @@ def _proof(options: argparse.Namespace) -> int:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
 
-    from .proof import SHOWN, draw_configurations, draw_prefix
+    from .proof import figure_of
     from .spread import read_rows
 
-    rows = read_rows(options.file)
-    figure, axes = pyplot.subplots(2, 2, figsize=(11, 6.4), layout="constrained")
-    for panel, setting in zip(axes.flat, SHOWN):
-        draw_prefix(panel, rows, *setting)
-        panel.set_xlabel("tokens in front")
-    axes.flat[0].legend(fontsize="x-small")
-    draw_configurations(axes.flat[3], rows)
+    figure = figure_of(read_rows(options.file))
     output = options.output or os.path.splitext(options.file)[0] + ".png"
     figure.savefig(output, dpi=130)
     print(output)
+    return 0
+
+
+def _gallery(options: argparse.Namespace) -> int:
+    import pathlib
+
+    from .gallery import ROOT, draw_pictures
+
+    output, results = pathlib.Path(options.output or ROOT / "docs"), pathlib.Path(options.results or ROOT / "results")
+    left_out = draw_pictures(output.resolve(), results.resolve(), options.program, options.every)
+    for line in left_out:
+        print(f"not drawn: {line}", file=sys.stderr)
+    return 3 if left_out else 0
+
+
+def _trust(options: argparse.Namespace) -> int:
+    import pathlib
+
+    from . import trust
+
+    if not os.path.isdir(options.folder):
+        raise ResultsError(f"{options.folder}: no such folder")
+    page = pathlib.Path(options.page).read_text(encoding="utf-8") if options.page else None
+    if page is not None:
+        trust.put_into(page, "")  # a page without markers is said before an hour of computing
+    parts = trust.validate(options.program, pathlib.Path(options.folder), options.captures)
+    if page is not None:
+        _write(options.page, trust.put_into(page, trust.table(parts)).encode("utf-8"))
+    print(trust.json_text(parts) if options.json else trust.table(parts), end="\n" if options.json else "")
     return 0
 
 
@@ -195,6 +245,8 @@ def _check(options: argparse.Namespace) -> int:
     import plotly
     import xarray
 
+    if options.quiet:
+        return 0
     versions = [f"{package.__name__} {package.__version__}" for package in (h5py, xarray, matplotlib, plotly)]
     print(f"  Python {sys.version.split()[0]}: {', '.join(versions)}")
     return 0
@@ -206,8 +258,40 @@ def _chosen_run(results: Results) -> int:
     return int(results.summary.index[0] if worst is None or worst.isna().all() else worst.idxmax())
 
 
+def _say(path: str, options: argparse.Namespace) -> None:
+    """What was written; nothing where that went to stdout itself."""
+    if _is_stream(path):
+        return
+    print(json.dumps({"file": path, "bytes": os.path.getsize(path)}) if options.json else path)
+
+
+def _is_stream(path: str) -> bool:
+    """/dev/stdout, a pipe, a terminal: what a rename would put a file in the place of. A redirected /dev/stdout is one too."""
+    try:
+        found, standard = os.stat(path), os.fstat(1)
+    except OSError:
+        return False
+    return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or (found.st_dev, found.st_ino) == (standard.st_dev, standard.st_ino)
+
+
+def _save(figure, output: str, options: argparse.Namespace, dpi: int = 160) -> None:
+    """The ending chooses the format; a stream without one gets PNG."""
+    content = io.BytesIO()
+    ending = os.path.splitext(output)[1][1:] or "png"
+    try:
+        figure.savefig(content, dpi=dpi, format=ending)
+    except ValueError as error:
+        raise ResultsError(f"{output}: {error}") from error
+    _write(output, content.getvalue())
+    _say(output, options)
+
+
 def _write(path: str, content: bytes) -> None:
-    """Whole or not at all: a partial file in the same folder is renamed at the end."""
+    """Whole or not at all: a partial file in the same folder is renamed at the end. A stream is written as it is."""
+    if _is_stream(path):
+        with open(path, "wb") as stream:
+            stream.write(content)
+        return
     handle, partial = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + ".partial-")
     try:
         with os.fdopen(handle, "wb") as file:

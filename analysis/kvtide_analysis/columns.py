@@ -11,7 +11,8 @@ kv_bytes_full kv_bytes memory_saving bytes_per_token peak_bytes decode_step_us_f
 compress_us_per_block max_sequences_full max_sequences max_context_tokens_full max_context_tokens kv_bound loss_mean
 loss_worst loss_worst_over_mean loss_cvar05 longest_lost_run output_error bits_lost position_stability prefix_sensitivity
 period grid_offset period_kind cycles periodicity_index periodicity_ratio periodicity_p edge_index edge_p free_blocks status
-status_reason loss_model loss_tokens period_certainty run_seed compression_setting warnings
+status_reason loss_model loss_tokens period_certainty run_seed compression_setting warnings extrapolates weight_bytes_per_gpu gpu_memory_bytes
+kv_capacity_bytes kv_batch_bytes
 """.split())
 
 

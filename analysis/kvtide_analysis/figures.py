@@ -51,7 +51,7 @@ def pareto(results: Results) -> Figure:
                for number, block in enumerate(blocks)]
     front = "; ".join(view.label[index] for index in view.front)
     highest = _highest(view.worst)
-    figure = _figure(traces, "KV-cache memory saved (%)", f"{METRIC_TITLES.get(metric, metric)} in the worst span",
+    figure = figure_of(traces, "KV-cache memory saved (%)", f"{METRIC_TITLES.get(metric, metric)} in the worst span",
                      f"Lower right is better; the stem below a point ends at its mean loss. Dotted: the front, settings that none beats in "
                      f"both saving and worst loss: {front}.", style=style, highest=highest)
     if highest > 0:
@@ -65,17 +65,17 @@ def position(results: Results, run: int, arrays) -> Figure:
     if isinstance(view, views.Missing):
         return {"missing": view.reason}
     if view.whole.width == 1:
-        traces = [_line(view.whole.x, view.whole.high, "loss")]
+        traces = [line(view.whole.x, view.whole.high, "loss")]
         drawn = "every position is drawn"
     else:
-        traces = _band(view.whole.x, view.whole.low, view.whole.high) + [_line(view.whole.x, view.whole.mean, "mean", shape="hv")]
+        traces = _band(view.whole.x, view.whole.low, view.whole.high) + [line(view.whole.x, view.whole.mean, "mean", shape="hv")]
         drawn = f"band: smallest to largest of {view.whole.width} positions"
     grid = (f"lines: the block grid (B {view.block_size}, first boundary at {view.offset})" if len(view.boundaries)
             else "the block grid is too fine to draw here: see the zoom")
     found = worst(results, run, arrays)
     style, highest = loss_style(view.metric), _highest(view.whole.high)
     said = describe(found) if found else f"Largest {write(highest, style)}."
-    return _figure(traces, "position (tokens)", METRIC_TITLES.get(view.metric, view.metric),
+    return figure_of(traces, "position (tokens)", METRIC_TITLES.get(view.metric, view.metric),
                    said, view.boundaries - 0.5, style=style, highest=highest, note=f"{drawn[0].upper()}{drawn[1:]}; {grid}.")
 
 
@@ -85,7 +85,7 @@ def zoom(results: Results, run: int, arrays) -> Figure:
     if isinstance(view, views.Missing):
         return {"missing": view.reason}
     caption = f"Positions {view.zoom_x[0]} to {view.zoom_x[-1]}, around the largest loss; lines: block boundaries."
-    return _figure([_line(view.zoom_x, view.zoom_y, "loss", shape="hvh")], "position (tokens)",
+    return figure_of([line(view.zoom_x, view.zoom_y, "loss", shape="hvh")], "position (tokens)",
                    METRIC_TITLES.get(view.metric, view.metric), caption, view.zoom_boundaries - 0.5, style=loss_style(view.metric),
                    highest=_highest(view.zoom_y))
 
@@ -95,7 +95,7 @@ def phase(results: Results, run: int, arrays) -> Figure:
     view = views.phase(results, run, arrays)
     if isinstance(view, views.Missing):
         return {"missing": view.reason}
-    traces = _band(view.fold.phase, view.fold.low, view.fold.high) + [_line(view.fold.phase, view.fold.mean, "mean", shape="hvh")]
+    traces = _band(view.fold.phase, view.fold.low, view.fold.high) + [line(view.fold.phase, view.fold.mean, "mean", shape="hvh")]
     why = (f"period found: {view.period} tokens" if view.period_found
            else f"no period was found; folded on block_size {view.block_size} to show that")
     style = loss_style(view.metric)
@@ -105,7 +105,7 @@ def phase(results: Results, run: int, arrays) -> Figure:
                     f"{write(means.max(), style)}." if len(means) else "")
     left_out = " (protected positions count here, not in the mean)" if view.without_protected else ""
     inner = np.arange(view.block_size, view.period, view.block_size) if view.block_size else np.empty(0)
-    figure = _figure(traces, phase_title(view.period, view.offset), METRIC_TITLES.get(view.metric, view.metric),
+    figure = figure_of(traces, phase_title(view.period, view.offset), METRIC_TITLES.get(view.metric, view.metric),
                      f"{why[0].upper()}{why[1:]}.{numbers_said}", inner if len(inner) <= views.MOST_GRID_LINES else (), style=style,
                      note=f"Band: smallest to largest over the cycles{left_out}.",
                      highest=_highest(np.append(view.fold.high, view.fold.mean)))
@@ -119,13 +119,13 @@ def jumps(results: Results, run: int, arrays) -> Figure:
     if isinstance(view, views.Missing):
         return {"missing": view.reason}
     marked = view.outstanding
-    traces = [{"type": "bar", "name": "share of the jumps", "x": _coordinates(view.phase), "y": numbers(view.share), "width": 1,
+    traces = [{"type": "bar", "name": "share of the jumps", "x": coordinates(view.phase), "y": numbers(view.share), "width": 1,
                "marker": {"color": palette.COLOURS[0], "line": {"width": 0}}, "meta": "compared"},
-              {"type": "scatter", "mode": "markers", "name": f"over {views.LEAST_OUTSTANDING} × even", "x": _coordinates(marked),
+              {"type": "scatter", "mode": "markers", "name": f"over {views.LEAST_OUTSTANDING} × even", "x": coordinates(marked),
                "y": numbers(view.share[marked]), "marker": {"color": palette.COLOURS[1], "size": 9, "symbol": "diamond"}, "meta": "mark"},
-              _line(np.array([-0.5, view.period - 0.5]), np.full(2, 1 / view.period), "spread evenly", palette.GREY, "dot",
+              line(np.array([-0.5, view.period - 0.5]), np.full(2, 1 / view.period), "spread evenly", palette.GREY, "dot",
                     compared=False)]
-    figure = _figure(traces, phase_title(view.period, view.offset), "share of the jumps", jumps_in_words(view), style="percent",
+    figure = figure_of(traces, phase_title(view.period, view.offset), "share of the jumps", jumps_in_words(view), style="percent",
                      highest=_highest(view.share))
     figure["layout"]["xaxis"]["range"] = [-0.02 * view.period - 0.5, view.period - 0.5]
     figure["layout"]["barmode"] = "overlay"
@@ -139,9 +139,9 @@ def loss_spectrum(results: Results, run: int, arrays) -> Figure:
         return {"missing": view.reason}
     assert isinstance(view, Spectrum)
     few = np.unique(np.linspace(0, len(view.period) - 1, 80).astype(int))  # the limits are smooth
-    traces = [_line(view.period, view.power, "loss"),
-              _line(view.period[few], view.limit_95[few], "95 %, one period", palette.GREY, "dot", compared=False),
-              _line(view.period[few], view.limit_99[few], "99 %, all periods", palette.COLOURS[1], "dash", compared=False)]
+    traces = [line(view.period, view.power, "loss"),
+              line(view.period[few], view.limit_95[few], "95 %, one period", palette.GREY, "dot", compared=False),
+              line(view.period[few], view.limit_99[few], "99 %, all periods", palette.COLOURS[1], "dash", compared=False)]
     period, power, above = view.peak
     block = views.settings.block_size(results, run)
     said = (f"Above the 99 % limit, longest of the strong peaks: period {period:.4g} tokens, power {power:.3g}." if above
@@ -154,7 +154,7 @@ def loss_spectrum(results: Results, run: int, arrays) -> Figure:
             f"fixed beforehand, 99 % for the highest of all. Periods above {view.longest_judged:.4g} tokens are seen fewer than "
             "6 times and are not judged. Line: block_size. Whole blocks that a score chooses jump on the grid without a level period: "
             "the table's certainty decides, not this curve.")
-    figure = _figure(traces, "period (tokens)", "power (white noise = 1)", said, (block,) if block > 1 else (), x_type="log",
+    figure = figure_of(traces, "period (tokens)", "power (white noise = 1)", said, (block,) if block > 1 else (), x_type="log",
                      highest=_highest(np.append(view.power, view.limit_99)), note=note)
     for shape in figure["layout"]["shapes"]:  # above the grid line of a power of two
         shape.update(layer="above", line={"color": palette.GREY, "width": 1.2})
@@ -178,9 +178,9 @@ def steps(results: Results, run: int, arrays) -> Figure:
         return {"missing": view.reason}
     curve = view.curve
     traces = [] if curve.width == 1 else _band(curve.x, curve.low, curve.high)
-    traces.append(_line(curve.x, curve.mean, "step time" if curve.width == 1 else "mean", shape="hvh"))
+    traces.append(line(curve.x, curve.mean, "step time" if curve.width == 1 else "mean", shape="hvh"))
     drawn = "every step is drawn" if curve.width == 1 else f"band: smallest to largest of {curve.width} steps"
-    figure = _figure(traces, "context length at the step (tokens)", "step time (ms)", steps_in_words(view),
+    figure = figure_of(traces, "context length at the step (tokens)", "step time (ms)", steps_in_words(view),
                      note=f"The axis does not begin at 0, so that the spikes can be seen; {drawn}.")
     figure["layout"]["yaxis"].update(range=[view.low, view.high], rangemode="normal")
     figure["layout"]["xaxis"]["tickformat"] = ",d"
@@ -199,7 +199,7 @@ def prefix(results: Results, run: int, arrays) -> Figure:
     caption = f"Largest {write(view.sensitivity[highest], style)} at {view.shift[highest]} tokens."
     note = ("How much the loss of the same text changes, on average, when unrelated tokens are put in front of it and so move it "
             "against the block grid; 0 where the grid falls on itself again. Lines: multiples of block_size.")
-    return _figure([_line(view.shift, view.sensitivity, "sensitivity")], "tokens put in front", "mean |change of loss|", caption,
+    return figure_of([line(view.shift, view.sensitivity, "sensitivity")], "tokens put in front", "mean |change of loss|", caption,
                    blocks if len(blocks) <= views.MOST_GRID_LINES else (), style=style, highest=_highest(view.sensitivity), note=note)
 
 
@@ -222,15 +222,15 @@ def numbers(values: np.ndarray) -> list[float | int | None]:
     return [float(f"{value:.5g}") if np.isfinite(value) else None for value in values]
 
 
-def _coordinates(values: np.ndarray) -> list[float | int]:
+def coordinates(values: np.ndarray) -> list[float | int]:
     """As `numbers`, with every digit that tells neighbours apart."""
     return numbers(values) if values.dtype.kind in "iu" else [float(f"{value:.7g}") for value in values]
 
 
-def _line(x: np.ndarray, y: np.ndarray, name: str, colour: str = palette.COLOURS[0], dash: str = "solid", shape: str = "linear",
+def line(x: np.ndarray, y: np.ndarray, name: str, colour: str = palette.COLOURS[0], dash: str = "solid", shape: str = "linear",
           compared: bool = True) -> Figure:
     """`meta` tells the page which curves a second run adds to the figure."""
-    return {"type": "scatter", "mode": "lines", "name": name, "x": _coordinates(x), "y": numbers(y), "connectgaps": False,
+    return {"type": "scatter", "mode": "lines", "name": name, "x": coordinates(x), "y": numbers(y), "connectgaps": False,
             "line": {"color": colour, "width": 1.4, "dash": dash, "shape": shape}, "meta": "compared" if compared else "limit"}
 
 
@@ -238,13 +238,13 @@ def _band(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[Figure]:
     """Two invisible curves with the range between them filled; none where there is no range."""
     if not np.isfinite(low).any():
         return []
-    edge = {"type": "scatter", "mode": "lines", "x": _coordinates(x), "line": {"width": 0, "shape": "hv"}, "hoverinfo": "skip",
+    edge = {"type": "scatter", "mode": "lines", "x": coordinates(x), "line": {"width": 0, "shape": "hv"}, "hoverinfo": "skip",
             "meta": "band"}
     return [{**edge, "y": numbers(low), "name": "smallest", "showlegend": False},
             {**edge, "y": numbers(high), "name": "smallest to largest", "fill": "tonexty", "fillcolor": "rgba(0,114,178,0.22)"}]
 
 
-def _figure(traces: list[Figure], x_title: str, y_title: str, caption: str, lines=(), x_type: str = "linear", style: str = "number",
+def figure_of(traces: list[Figure], x_title: str, y_title: str, caption: str, lines=(), x_type: str = "linear", style: str = "number",
             highest: float = 0.0, note: str = "") -> Figure:
     """caption: what was found; note: how to read it, the same for a compared run.
 

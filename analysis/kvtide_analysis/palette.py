@@ -20,3 +20,8 @@ def colour(index: int) -> str:
 def symbol(index: int) -> tuple[str, str]:
     """(plotly, matplotlib) symbol of the index-th category."""
     return SYMBOLS[index % len(SYMBOLS)]
+
+
+def hatch(index: int) -> str:
+    """Hatching of the index-th category: none for the first seven, whose colours differ, then lines."""
+    return ("", "////", "....", "xxxx")[index // len(COLOURS) % 4]

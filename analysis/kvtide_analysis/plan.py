@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import h5py
 import numpy as np
@@ -14,17 +14,38 @@ from .results import ResultsError
 
 COLUMNS = ("gpu", "policy", "tensor_parallel", "max_num_seqs", "feasible", "gpus", "usd_per_hour", "rate", "latency_p95_s",
            "loss_worst", "loss_mean", "on_front")
+PROVENANCE = ("kvtide_version", "created", "loss_model", "loss_tokens", "task", "wanted_rate")
 
 
 @dataclass
 class Plan:
-    """Candidates as a table, and the root's words."""
+    """Candidates as a table, and the root's words. best: index of the choice, -1 where none is possible."""
 
     title: str
     goal: str
     best: int
     bound: float
     candidates: pd.DataFrame
+    verdict: str = ""
+    yaml: str = ""
+    provenance: dict[str, object] = field(default_factory=dict)
+
+
+def cost_of(plan: Plan) -> tuple[str, str]:
+    """The column that a plan minimises (a rate: maximises), and its title."""
+    if plan.goal == "rate":
+        return "rate", "requests a second"
+    possible = plan.candidates[plan.candidates.feasible == 1]
+    return ("gpus", "GPUs") if plan.goal == "gpus" or possible.usd_per_hour.isna().any() else ("usd_per_hour", "USD an hour")
+
+
+def is_plan(path: str) -> bool:
+    """Whether the file has candidates; what cannot be opened is none."""
+    try:
+        with h5py.File(path) as file:
+            return "candidates" in file
+    except OSError:
+        return False
 
 
 def read_plan(path: str) -> Plan:
@@ -40,10 +61,11 @@ def read_plan(path: str) -> Plan:
                     raise ResultsError(f"{path}: /candidates/{name} is missing")
                 values = group[name].asstr()[()] if group[name].dtype.kind == "O" else group[name][()]
                 table[name] = values
-            attrs = file.attrs
-            title = attrs["title"]
-            return Plan(title if isinstance(title, str) else title.decode(), str(attrs["goal"]), int(attrs["best"]),
-                        float(attrs["loss_worst_max"]), pd.DataFrame(table))
+            table["reason"] = group["reason"].asstr()[()] if "reason" in group else [""] * len(table["gpu"])
+            attrs = {name: value.decode() if isinstance(value, bytes) else value for name, value in file.attrs.items()}
+            return Plan(str(attrs["title"]), str(attrs["goal"]), int(attrs["best"]), float(attrs["loss_worst_max"]), pd.DataFrame(table),
+                        str(attrs.get("verdict", "")), str(attrs.get("plan_yaml", "")),
+                        {name: attrs[name] for name in PROVENANCE if name in attrs})
     except (OSError, KeyError) as error:
         raise ResultsError(f"{path}: not a file of kvtide plan: {error}") from error
 
@@ -57,9 +79,7 @@ def plot_plan(axes: list[Axes], plan: Plan) -> None:
         for one in axes:
             one.text(0.5, 0.5, "no candidate is possible", ha="center", transform=one.transAxes)
         return
-    cost, cost_title = ("gpus", "GPUs") if plan.goal == "gpus" or table.usd_per_hour.isna().any() else ("usd_per_hour", "USD an hour")
-    if plan.goal == "rate":
-        cost, cost_title = "rate", "requests a second"
+    cost, cost_title = cost_of(plan)
     machines = [f"{gpu}, {ranks} a replica" for gpu, ranks in zip(table.gpu, table.tensor_parallel)]
     names, policies = sorted(set(machines)), list(dict.fromkeys(every.policy))
     panels = (("loss_worst", "attention lost at the worst position (%)", 100.0), ("latency_p95_s", "latency p95 (s)", 1.0))

@@ -10,6 +10,7 @@ from matplotlib.ticker import LogLocator, PercentFormatter
 from . import palette, views
 from .captions import phase_title
 from .columns import METRIC_TITLES, loss_style
+from .machine_plots import missing, plot_memory, plot_timeline
 from .results import Results
 from .spectrum import Spectrum
 
@@ -20,7 +21,7 @@ def plot_pareto(axes: Axes, results: Results) -> None:
     """Memory saving against worst-span loss, one point a run, with a stem down to its mean loss; the line joins the runs that none
     beats in both."""
     view = views.pareto(results)
-    if _missing(axes, view):
+    if missing(axes, view):
         return
     policies, blocks = sorted(set(view.policy)), sorted(set(view.block_size))
     for index in range(len(view.run)):
@@ -45,7 +46,7 @@ def plot_catalogue(axes: Axes, results: Results) -> None:
     """Memory saving against worst-span loss, a named point a run, coloured by the time of a decode step; the line joins the runs that
     none beats in both."""
     view = views.pareto(results)
-    if _missing(axes, view):
+    if missing(axes, view):
         return
     summary = results.summary.loc[view.run]
     time = summary["decode_step_us"].to_numpy(float) / 1000 if "decode_step_us" in summary else np.full(len(view.run), np.nan)
@@ -78,7 +79,7 @@ def plot_catalogue(axes: Axes, results: Results) -> None:
 def plot_position(axes: Axes, results: Results, run: int, zoom: bool = False) -> None:
     """Loss by position with block boundaries; with `zoom`, four blocks around the worst place."""
     view = views.position(results, run, results.run(run))
-    if _missing(axes, view):
+    if missing(axes, view):
         return
     for boundary in view.zoom_boundaries if zoom else view.boundaries:
         axes.axvline(boundary - 0.5, color=palette.GRID, linewidth=0.6, zorder=0)
@@ -98,7 +99,7 @@ def plot_position(axes: Axes, results: Results, run: int, zoom: bool = False) ->
 def plot_phase(axes: Axes, results: Results, run: int) -> None:
     """Loss folded on the period: mean, and the range over the cycles."""
     view = views.phase(results, run, results.run(run))
-    if _missing(axes, view):
+    if missing(axes, view):
         return
     axes.fill_between(view.fold.phase, view.fold.low, view.fold.high, step="mid", color=palette.COLOURS[0], alpha=0.2,
                       linewidth=0, label="smallest to largest")
@@ -112,7 +113,7 @@ def plot_phase(axes: Axes, results: Results, run: int) -> None:
 def plot_jumps(axes: Axes, results: Results, run: int) -> None:
     """Share of the loss jumps at each phase: whole blocks make one bar at phase 0, anything else an even spread."""
     view = views.jumps(results, run, results.run(run))
-    if _missing(axes, view):
+    if missing(axes, view):
         return
     axes.bar(view.phase, view.share, width=1.0, color=palette.COLOURS[0])
     axes.plot(view.outstanding, view.share[view.outstanding], marker="D", linestyle="none", color=palette.COLOURS[1], markersize=5,
@@ -129,7 +130,7 @@ def plot_jumps(axes: Axes, results: Results, run: int) -> None:
 def plot_spectrum(axes: Axes, results: Results, run: int) -> None:
     """Power against period, with the level that red noise stays under in 95 % (one period) and 99 % (all periods) of cases."""
     view = views.loss_spectrum(results, results.run(run))
-    if _missing(axes, view):
+    if missing(axes, view):
         return
     assert isinstance(view, Spectrum)
     axes.plot(view.period, view.power, color=palette.COLOURS[0], linewidth=0.9, label="loss profile")
@@ -146,7 +147,7 @@ def plot_spectrum(axes: Axes, results: Results, run: int) -> None:
 def plot_steps(axes: Axes, results: Results, run: int) -> None:
     """Decode step time over steps; the spikes come where a block fills up and is compressed."""
     view = views.steps(results, run, results.run(run))
-    if _missing(axes, view):
+    if missing(axes, view):
         return
     if view.curve.width > 1:
         axes.fill_between(view.curve.x, view.curve.low, view.curve.high, step="post", color=palette.COLOURS[0], alpha=0.35,
@@ -161,7 +162,7 @@ def plot_steps(axes: Axes, results: Results, run: int) -> None:
 def plot_prefix(axes: Axes, results: Results, run: int) -> None:
     """Mean change of the loss against the number of tokens put in front of the content."""
     view = views.prefix(results, run, results.run(run))
-    if _missing(axes, view):
+    if missing(axes, view):
         return
     axes.plot(view.shift, view.sensitivity, color=palette.COLOURS[0], marker="." if len(view.shift) < 200 else None)
     for boundary in np.arange(view.block_size, view.shift[-1] + 1, view.block_size) if view.block_size else ():
@@ -173,7 +174,7 @@ def plot_prefix(axes: Axes, results: Results, run: int) -> None:
 def plot_heads(axes: Axes, results: Results, run: int) -> None:
     """Layer by KV head: the share of its attention that each head loses. Few heads read a fact; those are the ones to spare."""
     view = views.heads(results, run, results.run(run))
-    if _missing(axes, view):
+    if missing(axes, view):
         return
     image = axes.imshow(view.loss, aspect="auto", cmap="cividis", vmin=0, vmax=1, interpolation="nearest", origin="lower")
     for (layer, head), loss in np.ndenumerate(view.loss) if view.loss.size <= MOST_CELLS_WRITTEN else ():
@@ -190,7 +191,7 @@ def plot_heads(axes: Axes, results: Results, run: int) -> None:
 def plot_queue(axes: Axes, results: Results, run: int) -> None:
     """Requests in the batch and in line, over time."""
     view = views.serving(results.run(run))
-    if _missing(axes, view):
+    if missing(axes, view):
         return
     _over_time(axes, view.time, {"in the batch": view.running, "in line": view.waiting}, "requests")
     axes.set_ylim(bottom=0)
@@ -199,7 +200,7 @@ def plot_queue(axes: Axes, results: Results, run: int) -> None:
 def plot_occupancy(axes: Axes, results: Results, run: int) -> None:
     """Share of the KV pages taken and of the time the engine computes, over time: which of the two is the limit."""
     view = views.serving(results.run(run))
-    if _missing(axes, view):
+    if missing(axes, view):
         return
     _over_time(axes, view.time, {"KV pages taken": view.used_pages_share, "engine busy": view.busy_share}, "share")
     axes.set_ylim(0, 1.03)
@@ -217,6 +218,8 @@ PLOTS = {
     "prefix": (plot_prefix,),
     "heads": (plot_heads,),
     "serving": (plot_queue, plot_occupancy),
+    "memory": (plot_memory,),
+    "timeline": (plot_timeline,),
 }
 
 
@@ -239,12 +242,3 @@ def _over_time(axes: Axes, time: np.ndarray, curves: dict[str, np.ndarray], titl
 def _phase_range(period: int) -> tuple[float, float]:
     """Room on the left, so that a bar at phase 0 stands clear of the axis."""
     return -0.02 * period - 0.5, period - 0.5
-
-
-def _missing(axes: Axes, view: object) -> bool:
-    """Writes why there is nothing to draw."""
-    if not isinstance(view, views.Missing):
-        return False
-    axes.text(0.5, 0.5, f"No data:\n{view.reason}", ha="center", va="center", wrap=True, transform=axes.transAxes)
-    axes.set_axis_off()
-    return True

@@ -33,3 +33,16 @@ def draw_configurations(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_ylabel("predicted (nats)")
     axes.legend(fontsize="x-small")
     axes.set_title("every configuration", fontsize="small")
+
+
+def figure_of(rows: pd.DataFrame):
+    """The settings of SHOWN along the prefix, and every configuration's mean; a matplotlib figure."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, 2, figsize=(11, 6.4), layout="constrained")
+    for panel, setting in zip(axes.flat, SHOWN):
+        draw_prefix(panel, rows, *setting)
+        panel.set_xlabel("tokens in front")
+    axes.flat[0].legend(fontsize="x-small")
+    draw_configurations(axes.flat[3], rows)
+    return figure

@@ -1,51 +1,38 @@
-"""The report: one HTML page that needs nothing else, neither network nor files beside it."""
+"""The report of a results file: verdict, table, savings against worst loss, every figure of a run, provenance."""
 
 from __future__ import annotations
 
-import base64
-import functools
-import gzip
 import html
-import json
-from importlib import resources
-from string import Template
 
 import numpy as np
 
-from . import figures, settings, spread
+from . import figures, page, settings, spread
 from .certainty import certainty
 from .columns import METRIC_TITLES, TABLE, Shown, loss_style, write
+from .machine_figures import MACHINE_FIGURES
 from .results import Results
 from .verdict import verdict
 
 MOST_DETAILED = 60  # runs with figures of their own; the page stays under 6 MB
 MOST_DETAIL_BYTES = 3_000_000
+MOST_COMPARED = 3  # beside the setting shown; more curves cannot be told apart
 
 
 def render(results: Results, worst_max: float) -> str:
     """The whole page as text. worst_max: the largest worst-span loss that the headline accepts."""
     details = _details(results)
-    first = _first_shown(results, list(details))
-    data = {"keys": list(figures.RUN_FIGURES), "runs": details, "first": first, "pareto": figures.pareto(results)}
-    style = loss_style(settings.loss_metric(results))
-    escape = html.escape
-    options = "".join(f'<option value="{run}">{escape(settings.run_label(results, int(run)))}</option>' for run in details)
-    asked = len(results)
-    note = ("Choose a setting here, in the table or by a click on its point above." if len(details) == asked else
-            f"Figures are kept for {len(details)} of {asked} runs (lowest and highest loss first); the table has all.")
-    if "loss_mean" in results.summary:
-        note += " " + spread.sentence()
-    return Template(_asset("report.html")).substitute(
-        title=escape(f"{results.attrs.get('title', 'kvtide results')}: savings against information loss"),
-        subtitle=escape(_subtitle(results)), css=_asset("report.css"),
-        verdict="".join(f"<p>{escape(sentence)}</p>" for sentence in verdict(results, worst_max)),
-        warnings="".join(f'<p class="warning">{escape(text)}</p>' for text in settings.warnings(results)),
-        bound=escape(write(worst_max, style)), table=_table(results, set(details), worst_max), options=options,
-        legend=_legend(results), detail_note=escape(note),
-        figures="".join(f'<figure><h3 id="title-{key}">{escape(title)}</h3><div class="plot" id="plot-{key}" role="img" '
-                        f'aria-labelledby="title-{key}"></div><figcaption id="caption-{key}" aria-live="polite"></figcaption></figure>'
-                        for key, (title, _) in figures.RUN_FIGURES.items()),
-        provenance=_provenance(results), data=_json(data), bundle=_bundle(), script=_asset("report.js"))
+    shown = {**figures.RUN_FIGURES, **{key: MACHINE_FIGURES[key] for key in MACHINE_FIGURES
+                                       if any("missing" not in made[key] for made in details.values())}}
+    details = {run: {key: made[key] for key in shown} for run, made in details.items()}
+    data = {"keys": list(shown), "runs": details, "first": _first_shown(results, list(details)),
+            "fixed": {"pareto": figures.pareto(results)}, "most_compared": MOST_COMPARED}
+    sections = [page.section("runs", "Settings", _table(results, set(details), worst_max) + _legend(results)),
+                page.section("pareto", "Savings against worst loss", page.plot("pareto")),
+                page.section("run", "One setting in detail", _chooser(results, list(details)) +
+                             f'<div class="figures">{"".join(page.plot(key, title) for key, (title, _) in shown.items())}</div>'),
+                page.section("provenance", "Where this comes from", _provenance(results))]
+    return page.assemble(f"{results.attrs.get('title', 'kvtide results')}: savings against information loss", _subtitle(results),
+                         verdict(results, worst_max), _warnings(results), "".join(sections), data)
 
 
 def _details(results: Results) -> dict[str, dict[str, figures.Figure]]:
@@ -59,8 +46,8 @@ def _details(results: Results) -> dict[str, dict[str, figures.Figure]]:
     used = 0
     for run in order[:MOST_DETAILED]:
         arrays = results.run(run)
-        made = {key: function(results, run, arrays) for key, (_, function) in figures.RUN_FIGURES.items()}
-        used += len(_json(made))
+        made = {key: function(results, run, arrays) for key, (_, function) in {**figures.RUN_FIGURES, **MACHINE_FIGURES}.items()}
+        used += len(page.json_text(made))
         if details and used > MOST_DETAIL_BYTES:
             break
         details[str(run)] = made
@@ -87,14 +74,13 @@ def _columns(results: Results) -> list[Shown]:
 def _table(results: Results, detailed: set[str], worst_max: float) -> str:
     columns = _columns(results)
     style = loss_style(settings.loss_metric(results))
-    titles = ["Setting", *(f"{column.title}{f' ({column.unit})' if column.unit == 'tokens' else ''}" for column in columns),
-              "Certainty of the period"]
-    head = "".join(f'<th scope="col"><button type="button">{html.escape(title)}</button></th>' for title in titles)
-    head = head.replace('<th scope="col"><button type="button">Certainty', '<th scope="col" class="text"><button type="button">Certainty')
+    head = [("Setting", False), *((f"{column.title}{f' ({column.unit})' if column.unit == 'tokens' else ''}", False) for column in columns),
+            ("Certainty of the period", True)]
     rows = []
     for run, row in results.summary.iterrows():
         label = html.escape(settings.run_label(results, run))
-        name = f'<button type="button">{label}</button>' if str(run) in detailed else label
+        name = (f'<input type="checkbox" class="compare" aria-label="compare {label}"> <button type="button">{label}</button>'
+                if str(run) in detailed else label)
         cells = [f'<td data-value="{label}">{name}</td>']
         for column in columns:
             value = row[column.name]
@@ -107,7 +93,8 @@ def _table(results: Results, detailed: set[str], worst_max: float) -> str:
         worst = row.get("loss_worst", np.nan)
         state = "within" if worst <= worst_max else "over" if worst > worst_max else "unknown"
         rows.append(f'<tr class="{state}" data-run="{run}">{"".join(cells)}</tr>')
-    return f'<table id="runs"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    within = (f'<label><input type="checkbox" id="within"> only worst loss up to {html.escape(write(worst_max, style))} (above: !)</label>')
+    return page.table(head, rows, "e.g. int4 128", within)
 
 
 def _certainty_or_failure(row) -> str:
@@ -116,9 +103,34 @@ def _certainty_or_failure(row) -> str:
 
 
 def _legend(results: Results) -> str:
-    """Definitions of the columns shown, as the file gives them, as list items."""
-    return "".join(f"<dt>{html.escape(column.title)}</dt><dd>{html.escape(results.definitions[column.name])}</dd>"
-                   for column in _columns(results))
+    """Definitions of the columns shown, as the file gives them."""
+    items = "".join(f"<dt>{html.escape(column.title)}</dt><dd>{html.escape(results.definitions[column.name])}</dd>"
+                    for column in _columns(results))
+    return f'<details class="soft"><summary>What the columns mean</summary><dl>{items}</dl></details>'
+
+
+def _chooser(results: Results, detailed: list[str]) -> str:
+    """Which setting is drawn, beside which others."""
+    options = "".join(f'<option value="{run}">{html.escape(settings.run_label(results, int(run)))}</option>' for run in detailed)
+    note = (f"Choose a setting here, in the table or by a click on its point above; up to {MOST_COMPARED} ticked in the table are drawn "
+            "beside it.")
+    if len(detailed) != len(results):
+        note = f"Figures are kept for {len(detailed)} of {len(results)} runs (lowest and highest loss first); the table has all. {note}"
+    if "loss_mean" in results.summary:
+        note += " " + spread.sentence()
+    return (f'<div class="controls sticky"><label>Setting <select id="run">{options}</select></label>'
+            f'<label>compare with <select id="other"><option value="">nothing</option>{options}</select></label>'
+            f'<span id="compared" class="soft" aria-live="polite"></span></div><p class="soft">{html.escape(note)}</p>')
+
+
+def _warnings(results: Results) -> str:
+    """What must be known, in plain sight; what the figures extrapolate, a line each with how many settings do."""
+    said = "".join(f'<p class="warning">{html.escape(text)}</p>' for text in settings.warnings(results))
+    beyond = settings.extrapolations(results)
+    if beyond:
+        items = "".join(f"<li>{html.escape(text)}</li>" for text in beyond)
+        said += f'<div class="warning" id="extrapolates"><p>Beyond what kvtide was compared with:</p><ul>{items}</ul></div>'
+    return said
 
 
 def _subtitle(results: Results) -> str:
@@ -141,26 +153,5 @@ def _subtitle(results: Results) -> str:
 
 def _provenance(results: Results) -> str:
     named = ("kvtide_version", "source_commit", "created", "schema_version", "loss_model", "loss_tokens", "experiment_overrides")
-    items = "".join(f"<li>{name}: {html.escape(str(results.attrs[name]))}</li>" for name in named
-                    if str(results.attrs.get(name, "")))
-    text = html.escape(str(results.attrs.get("experiment_yaml", "none stored")))
-    return f"<ul>{items}</ul><h3>Experiment</h3><pre tabindex=\"0\">{text}</pre>"
-
-
-def _json(value: object) -> str:
-    """JSON that cannot end its script element: "<" is escaped."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-
-
-@functools.lru_cache(maxsize=1)
-def _bundle() -> str:
-    """plotly.js, gzip and base64: the same bytes for the same version (no time stamp)."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError("the report needs plotly (Debian: python3-plotly; PyPI: plotly)") from error
-    return base64.b64encode(gzip.compress(get_plotlyjs().encode("utf-8"), 6, mtime=0)).decode("ascii")
-
-
-def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+    return page.provenance({name: results.attrs[name] for name in named if name in results.attrs},
+                           str(results.attrs.get("experiment_yaml", "none stored")))

@@ -15,6 +15,7 @@ from .results import SUPPORTED_SCHEMA, Results
 DEFAULT_BLOCK_SIZE = 128
 DEFAULT_METRIC = "mass_loss"
 DEFAULT_SPAN = 8
+MOST_NAMED = 3  # settings that one warning names
 
 
 def experiment(results: Results) -> dict[str, Any]:
@@ -95,17 +96,30 @@ def warnings(results: Results) -> list[str]:
     elif context is not None and measured not in (None, context):
         found.append(f"Context lengths differ: loss was measured{_tokens(measured)}, bytes and times{_tokens(context)}.")
     found += str(results.attrs.get("warnings", "") or "").splitlines()
+    said: dict[str, list[int]] = {}
     for run, row in results.summary.iterrows():
         if row.get("status") == "failed":
-            found.append(f"{run_label(results, run)} has no result: {row.get('status_reason') or 'no reason stored'}.")
+            said.setdefault(f" has no result: {row.get('status_reason') or 'no reason stored'}.", []).append(run)
         elif row.get("warnings"):
-            found.append(f"{run_label(results, run)}: {row['warnings']}")
+            said.setdefault(f": {row['warnings']}", []).append(run)
+    for text, runs in said.items():
+        named = "; ".join(run_label(results, run) for run in runs[:MOST_NAMED])
+        found.append(f"{named}{f' and {len(runs) - MOST_NAMED} more' if len(runs) > MOST_NAMED else ''}{text}")
     schema = results.attrs.get("schema_version", SUPPORTED_SCHEMA)
     if schema != SUPPORTED_SCHEMA:
         found.append(f"The file has schema_version {schema}; this program knows {SUPPORTED_SCHEMA}: figures may be missing.")
     if not document:
         found.append("The file stores no readable experiment: defaults are assumed for block_size and the loss metric.")
     return found
+
+
+def extrapolations(results: Results) -> list[str]:
+    """Where runs leave what kvtide was compared with, each sentence once, with how many settings it concerns."""
+    counts: dict[str, int] = {}
+    for text in results.summary.get("extrapolates", pd.Series(dtype=str)):
+        for sentence in filter(None, str(text).split("; ")):
+            counts[sentence] = counts.get(sentence, 0) + 1
+    return [f"{sentence} ({count} of {len(results)} settings)" for sentence, count in counts.items()]
 
 
 def _tokens(count: Any) -> str:

@@ -12,7 +12,8 @@ from .results import ResultsError
 LINE_INCHES = 0.12  # a group's name and its two bars
 
 
-def _columns(path: str, group: str) -> dict[str, np.ndarray]:
+def read_columns(path: str, group: str) -> dict[str, np.ndarray]:
+    """Every array of a group of a file of kvtide validate."""
     import h5py
 
     try:
@@ -26,9 +27,9 @@ def _columns(path: str, group: str) -> dict[str, np.ndarray]:
 
 def draw(path: str, axes: list[Axes]) -> None:
     """Left: each row's prediction over its reference. Right: the errors of the groups, or of the row-hit rate."""
-    rows = _columns(path, "rows")
+    rows = read_columns(path, "rows")
     if "measured_us" in rows:
-        _draw_measured(rows, _columns(path, "groups"), axes)
+        _draw_measured(rows, read_columns(path, "groups"), axes)
     elif "achieved_fraction" in rows:
         _draw_dram(rows, axes)
     else:

@@ -97,6 +97,9 @@ def _write_summary(writer: Writer, runs, profiles) -> None:
         "decode_step_us": (21000 * (0.4 + 0.6 * keep), "us"), "decode_speedup": (1 / (0.4 + 0.6 * keep), "1"),
         "max_sequences_full": (np.full(count, 12), "1"), "max_sequences": ((12 / keep).astype(np.int64), "1"),
         "max_context_tokens": ((49152 / keep).astype(np.int64), "token"), "kv_bound": (np.ones(count, np.uint8), "1"),
+        # 80 GiB: weights 15, 60 for the cache, so 5 are reserved; a batch of 1 needs keep * 32 GiB.
+        "gpu_memory_bytes": (np.full(count, 80 * 2.0**30), "B"), "weight_bytes_per_gpu": (np.full(count, 15 * 2.0**30), "B"),
+        "kv_capacity_bytes": (np.full(count, 60 * 2.0**30), "B"), "kv_batch_bytes": (keep * 2.0**35, "B"),
         "loss_mean": (mean, "1"), "loss_worst": (worst, "1"),
         "loss_worst_over_mean": (np.divide(worst, mean, out=np.full(count, np.nan), where=mean > 0), "1"),
         "period": (np.where(grid, block, np.nan), "token"), "grid_offset": (np.where(grid, 0.0, np.nan), "token"),
@@ -150,6 +153,9 @@ def _write_run(writer: Writer, root: str, profile: np.ndarray, block: int, keep:
     writer.array(f"{root}/machine/step_us", 21000 * (0.4 + 0.6 * keep) + 800.0 * (step % block == block - 1),
                  f"{root}/machine/decode_step", "us")
     writer.array(f"{root}/machine/compress_us", 800.0 * (step % block == block - 1), f"{root}/machine/decode_step", "us")
+    writer.array(f"{root}/machine/attention_us", np.full(1024, 21000 * 0.6 * keep), f"{root}/machine/decode_step", "us")
+    duration = 21000 * (0.4 + 0.6 * keep) + 800.0 * (step % block == block - 1)
+    writer.array(f"{root}/machine/start_us", np.cumsum(duration) - duration, f"{root}/machine/decode_step", "us")
     writer.array(f"{root}/machine/hbm_bytes", np.full(1024, keep * 2**35), f"{root}/machine/decode_step", "B")
 
 

@@ -27,8 +27,8 @@ def page(tmp_path_factory):
 def test_every_figure_is_drawn_without_console_errors_or_sideways_scrolling(page, tmp_path, width):
     with browser.Browser(str(tmp_path / "profile"), width) as driven:
         driven.open(page, READY)
-        # Eight figures: savings, position, zoom, phase, jumps, spectrum, prefix, steps.
-        assert driven.run("document.querySelectorAll('.js-plotly-plot .main-svg:first-child').length") == 8
+        # Thirteen figures: savings, position, zoom, phase, jumps, spectrum, prefix, steps, memory, timeline, heads, queue, occupancy.
+        assert driven.run("document.querySelectorAll('.js-plotly-plot .main-svg:first-child').length") == 13
         assert driven.run("innerWidth") == width
         assert driven.run("document.documentElement.scrollWidth") <= width
         assert driven.console == []
@@ -67,6 +67,24 @@ def test_keyboard_alone_sorts_filters_and_chooses(page, tmp_path):
         assert driven.console == []
 
 
+@pytest.mark.skipif(not ALL, reason="KVTIDE_TEST_SCOPE=all adds the comparison of several settings")
+def test_ticks_in_the_table_draw_up_to_three_runs_beside_the_one_shown(page, tmp_path):
+    with browser.Browser(str(tmp_path / "profile"), 1200) as driven:
+        driven.open(page, READY)
+        ticked = "[...document.querySelectorAll('input.compare:checked')].map((tick) => tick.closest('tr').dataset.run)"
+        curves = "document.getElementById('plot-position').data.map((trace) => trace.line.dash)"
+        before = driven.run(f"({curves}).length")
+        for run in (1, 2, 3, 4):
+            driven.run(f"document.querySelector('tr[data-run=\"{run}\"] input.compare').click()")
+        assert driven.run(ticked) == ["2", "3", "4"]  # the first asked for went
+        while driven.run(f"({curves}).length") != before + 3:
+            pass
+        assert driven.run(curves)[-3:] == ["dash", "dot", "dashdot"]
+        driven.run("document.querySelectorAll('input.compare:checked').forEach((tick) => tick.click())")
+        assert driven.run(ticked) == []
+        assert driven.console == []
+
+
 @pytest.mark.skipif(not ALL, reason="KVTIDE_TEST_SCOPE=all adds the comparison of two settings")
 def test_comparison_draws_the_other_run_in_every_figure_of_a_curve(page, tmp_path):
     with browser.Browser(str(tmp_path / "profile"), 1200) as driven:
@@ -74,6 +92,8 @@ def test_comparison_draws_the_other_run_in_every_figure_of_a_curve(page, tmp_pat
         count = "['position', 'phase', 'jumps', 'spectrum', 'steps'].map((key) => document.getElementById('plot-' + key).data.length)"
         before = driven.run(count)
         driven.run("(() => { const other = document.getElementById('other'); other.value = '2'; other.dispatchEvent(new Event('change')); })()")
+        while "Compared" not in driven.run("document.getElementById('caption-steps').textContent"):
+            pass  # figures are drawn in turn
         assert driven.run(count) == [number + 1 for number in before]
         assert "Compared, evict-50, B 64: 100.0 % of the jumps" in driven.run("document.getElementById('caption-jumps').textContent")
         assert driven.console == []

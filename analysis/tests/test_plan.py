@@ -6,7 +6,7 @@ import matplotlib.pyplot
 import numpy as np
 import pytest
 
-from kvtide_analysis import plan
+from kvtide_analysis import plan, plan_report
 from kvtide_analysis.results import ResultsError
 
 matplotlib.use("Agg")
@@ -39,6 +39,16 @@ def test_points_are_the_possible_candidates_and_the_ring_is_the_choice(plan_file
     labels = [text.get_text() for text in axes[1].get_legend().get_texts()]
     assert "cache fp8" in labels and "cache int4" not in labels
     matplotlib.pyplot.close(figure)
+
+
+def test_report_has_a_row_a_candidate_and_a_point_a_possible_one(plan_file):
+    pytest.importorskip("plotly")
+    read = plan.read_plan(str(plan_file))
+    points = [trace for trace in plan_report.against(read, "loss_worst")["data"] if "customdata" in trace]
+    assert {trace["name"]: (trace["x"], trace["y"]) for trace in points} == {"cache none": ([4.0], [0.0]), "cache fp8": ([3.0], [0.1])}
+    page = plan_report.render(read)
+    assert page.count("<tr class=") == 3 and "(choice)" in page
+    assert len(page.encode()) < 6_000_000
 
 
 def test_a_file_that_is_no_plan_is_said_so(tmp_path):

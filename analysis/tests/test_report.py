@@ -8,6 +8,7 @@ import pytest
 
 from conftest import write_results
 from kvtide_analysis import figures, open_results, report
+from kvtide_analysis.machine_figures import MACHINE_FIGURES
 from kvtide_analysis.report import render
 
 
@@ -39,7 +40,7 @@ def test_every_run_has_a_row_an_option_and_figures(page):
     assert page.count("<tr class=") == 22
     data = data_of(page)
     assert len(data["runs"]) == 22
-    assert set(data["runs"]["5"]) == set(figures.RUN_FIGURES)
+    assert set(data["runs"]["5"]) == {*figures.RUN_FIGURES, *MACHINE_FIGURES}
     assert data["runs"][data["first"]]["phase"]["caption"].startswith("Period found")
 
 

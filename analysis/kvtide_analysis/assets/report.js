@@ -3,7 +3,8 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const OTHER = { colour: "#009E73", fill: "rgba(0,158,115,0.2)" };
+  // Runs compared with the one shown; a dash beside each colour, so that no curve needs it.
+  const OTHERS = [{ colour: "#009E73", dash: "dash" }, { colour: "#CC79A7", dash: "dot" }, { colour: "#000000", dash: "dashdot" }];
   const narrow = window.matchMedia("(max-width: 700px)").matches;  // no room for a tool bar beside the legend
   const pointer = window.matchMedia("(hover: hover)").matches;  // else the tool bar would never leave
   const config = { responsive: true, displaylogo: false, displayModeBar: narrow || !pointer ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d"] };
@@ -29,20 +30,20 @@
 
   function filterRows() {
     const words = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-    const within = byId("within").checked;
+    const within = byId("within")?.checked;
     let shown = 0;
     for (const row of rows) {
       const text = row.textContent.toLowerCase();
       row.hidden = !words.every((word) => text.includes(word)) || (within && !row.classList.contains("within"));
       shown += !row.hidden;
     }
-    byId("count").textContent = `${shown} of ${rows.length} settings`;
+    byId("count").textContent = `${shown} of ${rows.length}`;
   }
 
   [...byId("runs").tHead.rows[0].cells].forEach((header, column) =>
     header.firstElementChild.addEventListener("click", () => sortBy(column, header)));
   byId("filter").addEventListener("input", filterRows);
-  byId("within").addEventListener("change", filterRows);
+  byId("within")?.addEventListener("change", filterRows);
   filterRows();
 
   // ---- figures -----------------------------------------------------------------------------------------------------
@@ -65,21 +66,28 @@
     byId(`caption-${key}`).textContent = "";
   }
 
-  function draw(key, figure, other, otherName) {
+  // others: [{ name, figure }] of the runs to compare with.
+  function draw(key, figure, others = []) {
     if (figure.missing) return showMissing(key, figure.missing);
     const plot = byId(`plot-${key}`);
     if (plot.classList.contains("none")) { plot.classList.remove("none"); plot.textContent = ""; }
     const layout = layoutOf(figure);
     const traces = structuredClone(figure.data);
     let caption = figure.caption;
-    if (other && !other.missing && key !== "zoom") {
-      for (const trace of other.data.filter((each) => each.meta === "compared"))
-        traces.push({ ...trace, name: otherName, ...(trace.type === "bar" ? { marker: { color: OTHER.colour, opacity: 0.6 } }
-          : { line: { ...trace.line, color: OTHER.colour, dash: "dash" } }) });
+    others.forEach(({ name, figure: other }, number) => {
+      if (!other || other.missing || key === "zoom") return;
+      const { colour, dash } = OTHERS[number];
+      for (const trace of other.data) {
+        if (trace.meta === "compared")
+          traces.push({ ...trace, name, ...(trace.type === "bar" ? { marker: { color: colour, opacity: 0.6 } }
+            : { line: { ...trace.line, color: colour, dash } }) });
+        if (trace.meta === "stacked")  // one more bar, of the other run alone
+          traces.push({ ...trace, y: [name], x: [trace.x[1]], showlegend: false });
+      }
       delete layout.xaxis.range;
-      delete layout.yaxis.range;
-      caption += ` Compared, ${otherName}: ${other.caption}`;
-    }
+      if (!layout.yaxis.autorange) delete layout.yaxis.range;
+      caption += ` Compared, ${name}: ${other.caption}`;
+    });
     if (figure.note) caption += ` ${figure.note}`;
     layout.showlegend = traces.length > 1;
     byId(`caption-${key}`).textContent = caption;
@@ -87,35 +95,86 @@
     return Plotly.react(plot, traces, layout, config);
   }
 
+  let compared = [];  // run numbers, in the order in which they were asked for
+
+  function nameOf(run) {
+    return [...byId("run").options].find((option) => option.value === run).textContent;
+  }
+
+  function compareWith(runs) {
+    compared = runs.slice(-data.most_compared);
+    for (const row of rows) {
+      const tick = row.querySelector("input.compare");
+      if (tick) tick.checked = compared.includes(row.dataset.run);
+    }
+    byId("other").value = compared.length === 1 ? compared[0] : "";
+    byId("compared").textContent = compared.length > 1 ? `beside it: ${compared.map(nameOf).join("; ")}` : "";
+  }
+
   function drawRun() {
-    const run = byId("run").value, other = byId("other").value;
-    const name = other === "" ? "" : byId("other").selectedOptions[0].textContent;
-    for (const row of rows) row.classList.toggle("shown", row.dataset.run === run || row.dataset.run === other);
-    for (const key of data.keys) draw(key, data.runs[run][key], other === "" ? null : data.runs[other][key], name);
+    const run = byId("run").value;
+    const others = compared.filter((each) => each !== run);
+    for (const row of rows) row.classList.toggle("shown", row.dataset.run === run || others.includes(row.dataset.run));
+    const drawOne = (key) => draw(key, data.runs[run][key], others.map((each) => ({ name: nameOf(each), figure: data.runs[each][key] })));
+    return data.keys.map((key) => () => drawOne(key));
+  }
+
+  // One figure at a time, so that the page answers between them.
+  let drawing = 0;
+  function inTurn(tasks, whenDone) {
+    const turn = ++drawing;
+    const next = () => {
+      if (turn !== drawing) return;  // another choice was made meanwhile
+      const task = tasks.shift();
+      if (!task) return whenDone && whenDone();
+      task();
+      setTimeout(next);
+    };
+    next();
   }
 
   function select(run) {
     if (!(run in data.runs)) return;
     byId("run").value = run;
-    drawRun();
+    inTurn(drawRun());
   }
 
   function start() {
-    draw("pareto", data.pareto);
-    if (!data.pareto.missing) byId("plot-pareto").on("plotly_click", (event) => select(String(event.points[0].customdata)));
+    const fixed = Object.keys(data.fixed);
+    for (const key of fixed) {
+      draw(key, data.fixed[key]);
+      performance.mark("first-figure");
+      if (!data.fixed[key].missing) byId(`plot-${key}`).on("plotly_click", (event) => {
+        const run = String(event.points[0].customdata);
+        if (data.first !== null) return select(run);
+        for (const row of rows) row.classList.toggle("shown", row.dataset.run === run);
+        rows.find((row) => row.dataset.run === run)?.scrollIntoView({ block: "center" });
+      });
+    }
+    let tasks = [];
     if (data.first !== null) {
       byId("run").value = data.first;
-      byId("run").addEventListener("change", drawRun);
-      byId("other").addEventListener("change", drawRun);
+      byId("run").addEventListener("change", () => inTurn(drawRun()));
+      byId("other").addEventListener("change", () => {
+        compareWith(byId("other").value === "" ? [] : [byId("other").value]);
+        inTurn(drawRun());
+      });
+      body.addEventListener("change", (event) => {
+        const tick = event.target.closest("input.compare");
+        if (!tick) return;
+        const run = tick.closest("tr").dataset.run;
+        compareWith(tick.checked ? [...compared.filter((each) => each !== run), run] : compared.filter((each) => each !== run));
+        inTurn(drawRun());
+      });
       body.addEventListener("click", (event) => {
         const button = event.target.closest("td button");
         if (!button) return;
         select(button.closest("tr").dataset.run);
         byId("run-heading").scrollIntoView();
       });
-      drawRun();
+      tasks = drawRun();
     }
-    document.documentElement.dataset.ready = "1";
+    inTurn(tasks, () => { document.documentElement.dataset.ready = "1"; });
   }
 
   // A printed page is narrower than the window.
@@ -135,7 +194,7 @@
     script.textContent = await new Response(stream).text();
     document.head.append(script);
   }
-  const fail = (reason) => { for (const key of ["pareto", ...data.keys]) if (byId(`plot-${key}`)) {
+  const fail = (reason) => { for (const key of [...Object.keys(data.fixed), ...data.keys]) if (byId(`plot-${key}`)) {
     byId(`plot-${key}`).classList.add("none"); byId(`plot-${key}`).textContent = `Cannot draw here: ${reason}`; } };
   if (typeof DecompressionStream === "undefined") fail("this browser is too old (no DecompressionStream)");
   else inflate().then(start).catch((error) => { fail(error.message); console.error(error); });
