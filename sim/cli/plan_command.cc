@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/plan_text.h"
 #include "cli/progress_line.h"
+#include "cli/set_option.h"
 #include "planning/candidate_journal.h"
 #include "planning/engine_flags.h"
 #include "planning/plan_file.h"
@@ -19,24 +20,12 @@ namespace {
 
 constexpr std::size_t kRows = 16;
 
-std::vector<std::pair<std::string, std::string>> sets_of(const Arguments& arguments) {
-  std::vector<std::pair<std::string, std::string>> sets;
-  for (const std::string& text : arguments.all("set")) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw InputError(fmt::format("--set: expected KEY=VALUE, got \"{}\"", text));
-    }
-    sets.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return sets;
-}
-
 int run(const Arguments& arguments) {
   const std::optional<std::string> stack = arguments.text("emit");
   if (stack && *stack != "vllm" && *stack != "sglang" && *stack != "trtllm") {
     throw InputError(fmt::format("--emit: expected vllm, sglang or trtllm, got \"{}\"", *stack));
   }
-  const planning::Plan plan = planning::load_plan(arguments.positional[0], sets_of(arguments));
+  const planning::Plan plan = planning::load_plan(arguments.positional[0], set_option(arguments));
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   planning::PlanOutcome outcome;
   std::vector<planning::Variation> variations;

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/progress_line.h"
 #include "cli/run_summary.h"
+#include "cli/set_option.h"
 #include "cli/shard_option.h"
 #include "experiment/dry_run.h"
 #include "experiment/executor.h"
@@ -36,13 +37,7 @@ extern "C" void on_interrupt(int /*signal*/) {
 
 experiment::Overrides overrides_of(const Arguments& arguments) {
   experiment::Overrides overrides;
-  for (const std::string& assignment : arguments.all("set")) {
-    const std::size_t equals = assignment.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw InputError(fmt::format("--set: expected path.to.key=value, got \"{}\"", assignment));
-    }
-    overrides.sets.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
-  }
+  overrides.sets = set_option(arguments);
   if (const auto seed = arguments.integer("seed", 0, INT64_MAX)) overrides.seed = static_cast<std::uint64_t>(*seed);
   return overrides;
 }
