@@ -50,6 +50,7 @@ void print_overview() {
   for (const Command& command : commands()) fmt::print("  {:<8} {}\n", command.name, command.summary);
   fmt::print(
       "\nkvtide COMMAND --help explains a command; kvtide --version tells the build.\n"
+      "In the source tree ./kvtide builds first and has two more: test [--all] and bench [ROOM] [--compare].\n"
       "Exit codes: 0 done, 1 some runs failed, 2 wrong usage or input, 3 environment, 130 interrupted.\n");
 }
 
@@ -108,6 +109,10 @@ int dispatch(const std::vector<std::string>& words) {
       return command.run(arguments);
     }
     names.push_back(command.name);
+  }
+  if (words.front() == "test" || words.front() == "bench") {
+    throw InputError(
+        fmt::format("kvtide {0}: builds first, so it is run in the source tree: ./kvtide {0}", words.front()));
   }
   const std::string nearest = nearest_name(words.front(), names);
   throw InputError(fmt::format("unknown command \"{}\"{} (kvtide --help lists them)", words.front(),
