@@ -47,7 +47,7 @@ void print_overview() {
       "kvtide: what a KV-cache compression setting buys on a GPU (bytes, time, concurrent users), and at which "
       "positions of\n"
       "the context it loses information: with what period, and how surely.\n\nUsage: kvtide COMMAND [options]\n\n");
-  for (const Command& command : commands()) fmt::print("  {:<8} {}\n", command.name, command.summary);
+  for (const Command& command : commands()) fmt::print("  {:<10} {}\n", command.name, command.summary);
   fmt::print(
       "\nkvtide COMMAND --help explains a command; kvtide --version tells the build.\n"
       "In the source tree ./kvtide builds first and has two more: test [--all] and bench [ROOM] [--compare].\n"
