@@ -41,15 +41,17 @@ kv::ScorerParameters read_parameters(const Value& value, const kv::ScorerEntry& 
 
 }  // namespace
 
+std::optional<kv::PartsPerMillion> exact_parts(const Value& value, double share) {
+  const double parts = share * 1e6;
+  const double whole = std::round(parts);
+  if (std::abs(parts - whole) <= 1e-6 && (whole >= 1 || share == 0)) return static_cast<kv::PartsPerMillion>(whole);
+  value.error(fmt::format("expected at most six decimals, got {}", value.text()));
+  return std::nullopt;
+}
+
 kv::PartsPerMillion read_share(const Value& value, double fallback) {
   const double ratio = value.as_number({.fallback = fallback, .min = 0, .max = 1, .min_is_open = true});
-  const double parts = ratio * 1e6;
-  const double whole = std::round(parts);
-  if (std::abs(parts - whole) > 1e-6 || whole < 1) {
-    value.error(fmt::format("expected at most six decimals, got {}", value.text()));
-    return 500000;
-  }
-  return static_cast<kv::PartsPerMillion>(whole);
+  return exact_parts(value, ratio).value_or(500000);
 }
 
 kv::Evict read_evict(const Value& value, NameResolver& resolver) {

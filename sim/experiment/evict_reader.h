@@ -2,11 +2,16 @@
 // `evict:` of an experiment file -> kv::Evict. A scorer's own parameters stand beside the stage's keys:
 // {scorer: snapkv, window: 32, granularity: token, keep_ratio: 0.25}.
 
+#include <optional>
+
 #include "experiment/setting_reader.h"
 
 namespace kvtide::experiment {
 
-/// 0.3 -> 300000 exactly. @return parts per million, 1..10^6
+/// 0.3 -> 300000. None, and an error at `value`, for more than six decimals: 3e-7 is no part of a million.
+[[nodiscard]] std::optional<kv::PartsPerMillion> exact_parts(const config::Value& value, double share);
+
+/// exact_parts() of a share above 0. @return parts per million, 1..10^6
 [[nodiscard]] kv::PartsPerMillion read_share(const config::Value& value, double fallback);
 
 /// Errors are recorded in the document. @param resolver  finds the file of `kept`

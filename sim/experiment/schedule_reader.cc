@@ -27,6 +27,11 @@ const kv::Evict* evict_of(const kv::Compression& setting) {
   return nullptr;
 }
 
+/// A share that may be none.
+kv::PartsPerMillion read_part(const Value& value, double max) {
+  return exact_parts(value, value.as_number({.fallback = 0, .min = 0, .max = max})).value_or(0);
+}
+
 void read_decode(const Value& value, Setting& setting) {
   kv::CacheSchedule& schedule = setting.schedule;
   const std::int64_t target = value.integer("target", {.min = 1, .max = kMost});
@@ -47,15 +52,10 @@ void read_decode(const Value& value, Setting& setting) {
 void read_sharing(const Value& value, Setting& setting) {
   kv::LayerSharing& sharing = setting.sharing;
   sharing.group = value.integer("group", {.fallback = 2, .min = 0, .max = 1024});
-  if (value.at("from").exists()) {
-    sharing.from = std::min<kv::PartsPerMillion>(
-        999'999,
-        static_cast<kv::PartsPerMillion>(value.number("from", {.fallback = 0, .min = 0, .max = 0.999999}) * 1e6 + 0.5));
-  }
+  if (value.at("from").exists()) sharing.from = read_part(value.at("from"), 0.999999);
   sharing.window = value.integer("window", {.fallback = 0, .min = 0, .max = kMost});
   sharing.merges = value.boolean("merges", false);
-  sharing.retained =
-      static_cast<kv::PartsPerMillion>(value.number("retained", {.fallback = 0, .min = 0, .max = 1}) * 1e6 + 0.5);
+  sharing.retained = read_part(value.at("retained"), 1);
   if (sharing.retained > 0 && !sharing.merges) value.error("expected retained only with merges: true");
   const bool quantizes_alone = std::ranges::all_of(
       setting.compression.stages, [](const kv::Stage& stage) { return std::holds_alternative<kv::Quantize>(stage); });
@@ -70,8 +70,7 @@ void read_schedule(const Value& compression, Setting& setting) {
   kv::CacheSchedule& schedule = setting.schedule;
   schedule.prefill_chunk = compression.integer("prefill_chunk", {.fallback = 0, .min = 0, .max = kMost});
   if (const Value decode = compression.at("decode"); decode.exists() && !decode.is_null()) read_decode(decode, setting);
-  schedule.recall =
-      static_cast<kv::PartsPerMillion>(compression.number("recall", {.fallback = 0, .min = 0, .max = 1}) * 1e6 + 0.5);
+  schedule.recall = read_part(compression.at("recall"), 1);
   const kv::Evict* evict = evict_of(setting.compression);
   if (schedule.recall > 0 && (evict == nullptr || evict->rest != kv::Rest::host)) {
     compression.at("recall").error("expected an evict stage with rest: host to recall from");

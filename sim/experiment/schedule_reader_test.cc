@@ -140,5 +140,14 @@ TEST_F(Schedule, ContradictionsAreRefused) {
   EXPECT_EQ(error_of("{preset: snapkv, decode: {target: 8, every: 1}}"), "");
 }
 
+// A share of less than a millionth would be 0 and switch off what it was written for.
+TEST_F(Schedule, SharesHaveSixDecimalsAtMost) {
+  EXPECT_EQ(error_of("{preset: infllm, recall: 0.000001}"), "");
+  EXPECT_EQ(error_of("{preset: infllm, recall: 0}"), "");
+  EXPECT_THAT(error_of("{preset: infllm, recall: 0.0000004}"), HasSubstr("six decimals"));
+  EXPECT_THAT(error_of("{preset: minicache, share_layers: {merges: true, retained: 0.0500001}}"),
+              HasSubstr("six decimals"));
+}
+
 }  // namespace
 }  // namespace kvtide::experiment

@@ -236,7 +236,7 @@ void read_synthetic(const Value& value, TraceSource& trace) {
 
 void read_trace(const Value& value, TraceSource& trace, NameResolver& resolver) {
   const auto path_of = [&](const Value& written) {
-    const std::string path = written.as_string();
+    std::string path = written.as_string();
     if (path.empty()) return path;
     const NameResolver::Resolved& resolved = resolver.trace(path);
     if (!resolved.error.empty()) written.error(fmt::format("\"{}\": {}", path, resolved.error));

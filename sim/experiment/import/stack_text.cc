@@ -120,7 +120,7 @@ void StackText::read_document() {
               visit(child, key, depth + 1);
             } else {
               add(key, child.text());
-              if (!above.empty()) add(above + "_" + key, child.text());
+              if (!above.empty()) add(fmt::format("{}_{}", above, key), child.text());
             }
           }
         };
