@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -67,3 +68,16 @@ def test_sources_are_formatted():
     done = subprocess.run(["clang-format", "--dry-run", "--Werror", *map(str, files(".cc", ".h"))],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def clang_tidy_14():
+    if shutil.which("clang-tidy") is None:
+        return False
+    return "version 14" in subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.skipif(not ALL, reason="a quarter of an hour; kvtide test --all")
+@pytest.mark.skipif(not clang_tidy_14(), reason="needs clang-tidy 14, whose checks .clang-tidy was chosen for")
+def test_clang_tidy_finds_nothing():
+    done = subprocess.run([sys.executable, str(SOURCE / "cmake" / "run_clang_tidy.py")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
