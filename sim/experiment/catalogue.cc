@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 #include <map>
 
 #include "base/data_directory.h"
+#include "config/csv_table.h"
 #include "experiment/setting_reader.h"
 #include "kv/cache_timeline.h"
 #include "kv/compression/codec.h"
@@ -93,19 +94,13 @@ std::string peer_name(const std::string& preset) {
 /// What `kvtide validate kept -o` wrote, [method] "equal" or the worst share of equal choices.
 std::map<std::string, std::string> recorded_agreement() {
   std::map<std::string, std::string> agreement;
-  std::ifstream file(data_directory() + "/experiments/peer-agreement.csv");
-  std::string line;
-  std::getline(file, line);  // method,compared,differing,tied,worst_agreement,worst_score_error
-  while (std::getline(file, line)) {
-    std::vector<std::string> cells;
-    std::size_t begin = 0;
-    for (std::size_t end = line.find(','); begin <= line.size(); end = line.find(',', begin)) {
-      cells.push_back(line.substr(begin, end == std::string::npos ? end : end - begin));
-      if (end == std::string::npos) break;
-      begin = end + 1;
-    }
-    if (cells.size() < 5 || cells[1] == "0") continue;
-    agreement[cells[0]] = cells[2] == "0" ? "equal" : cells[4];
+  const std::string path = data_directory() + "/experiments/peer-agreement.csv";
+  if (!std::filesystem::exists(path)) return agreement;
+  const config::CsvTable table = config::CsvTable::load(path);
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    if (table.text(row, "compared") == "0") continue;
+    agreement[table.text(row, "method")] =
+        table.text(row, "differing") == "0" ? "equal" : table.text(row, "worst_agreement");
   }
   return agreement;
 }
