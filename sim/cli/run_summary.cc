@@ -121,6 +121,28 @@ std::string uncompressed_line(const Summary& summary) {
   return line + ".\n";
 }
 
+/// Where the runs leave what kvtide was compared with: each sentence once, or how many there are where they are many.
+std::string extrapolation_text(const Summary& summary) {
+  constexpr std::size_t kMostShown = 3;
+  std::set<std::string> sentences;
+  for (std::size_t run = 0; run < summary.num_runs; ++run) {
+    const std::string text = summary.text("extrapolates", run);
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find("; ", begin), text.size());
+      sentences.insert(text.substr(begin, end - begin));
+      begin = end + 2;
+    }
+  }
+  if (sentences.size() > kMostShown) {
+    return fmt::format(
+        "extrapolates: in {} ways beyond what kvtide was compared with; the report and the column extrapolates tell\n",
+        sentences.size());
+  }
+  std::string out;
+  for (const std::string& sentence : sentences) out += fmt::format("extrapolates: {}\n", sentence);
+  return out;
+}
+
 /// The run whose phase profile is worth a look: the one with a period whose worst loss its mean hides most.
 std::optional<std::size_t> run_to_plot(const Summary& summary) {
   std::optional<std::size_t> best;
@@ -143,6 +165,7 @@ std::string run_summary_text(const std::string& path, bool use_color) {
     if (const std::string warning = summary.text("warnings", run); !warning.empty()) warnings.insert(warning);
   }
   for (const std::string& warning : warnings) out += fmt::format("warning: {}\n", warning);
+  out += extrapolation_text(summary);
   const std::optional<std::size_t> plotted = run_to_plot(summary);
   if (plotted) {
     const std::string group = fmt::format("/runs/{}/phase/", experiment::run_name(static_cast<std::int64_t>(*plotted)));

@@ -78,6 +78,17 @@ def test_wrong_usage_exits_2_and_says_what_is_allowed(arguments, words):
         assert word in done.stderr
 
 
+def test_what_a_run_extrapolates_stands_under_the_table(tmp_path):
+    # L40S was never measured, and no measured kernel reads int4; losses of int4 caches were hardly compared.
+    out = tmp_path / "t.h5"
+    path = experiment(tmp_path, gpu="l40s", measure=["time"], fidelity="roofline", context_tokens=2048,
+                      compression={"stages": [{"quantize": {"format": "int4"}}]})
+    said = [line for line in kvtide("run", path, "-o", out).stdout.splitlines() if line.startswith("extrapolates: ")]
+    assert len(said) == 2 and "measured on l40s" in "".join(said) and "reads int4" in "".join(said)
+    with h5py.File(out) as file:
+        assert file["summary/extrapolates"].asstr()[0].count("; ") == 1
+
+
 def test_all_errors_of_a_file_come_at_once_with_their_places(tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_text(

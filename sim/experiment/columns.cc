@@ -28,6 +28,10 @@ constexpr std::array kColumns{
            "rest: host: time of a decode step in which pages come back from host memory, part of decode_step_us"},
     Column{"num_gpus", kNumber, "1", "GPUs that hold one copy of the model: tensor_parallel x pipeline_parallel"},
     Column{"weight_bytes_per_gpu", kNumber, "B", "Weights on one of these GPUs"},
+    Column{"gpu_memory_bytes", kNumber, "B", "Memory of one GPU as its driver reports it"},
+    Column{"kv_capacity_bytes", kNumber, "B",
+           "Of it, what is left for the KV cache beside weights, activations and what an engine leaves free"},
+    Column{"kv_batch_bytes", kNumber, "B", "KV cache of the whole batch on one GPU, compressed"},
     Column{"machine_fidelity", kText, "1", "Tier of the machine's memory: detailed, sampled or roofline"},
     Column{"compress_us_per_block", kNumber, "us",
            "GPU time to compress one block of one sequence, all layers, when it fills"},
@@ -158,6 +162,8 @@ constexpr std::array kColumns{
     Column{"status", kText, "1", "ok or failed"},
     Column{"status_reason", kText, "1", "Why the run failed, else empty"},
     Column{"warnings", kText, "1", "What is legal and probably not meant, else empty"},
+    Column{"extrapolates", kText, "1",
+           "Where the run leaves what kvtide was compared with, else empty (docs/how-far-to-trust.md)"},
 };
 
 constexpr std::array kBaselineColumns{

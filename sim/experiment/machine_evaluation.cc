@@ -162,6 +162,9 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
     numbers["overlap_share_gpu"] = extra * static_cast<double>(run.setting.batch) / held;
   }
   const double needed = static_cast<double>(compressed) * static_cast<double>(run.setting.batch) / division;
+  numbers["gpu_memory_bytes"] = static_cast<double>(gpu.profile().reported_bytes);
+  numbers["kv_capacity_bytes"] = static_cast<double>(capacity);
+  numbers["kv_batch_bytes"] = needed;
   if (needed > static_cast<double>(capacity)) {
     result.warnings.push_back(fmt::format("batch {} does not fit: its KV needs {} of a GPU, available {}",
                                           run.setting.batch, format_bytes(needed),

@@ -1,10 +1,12 @@
 #include "experiment/run_evaluator.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
 
+#include "experiment/extrapolation.h"
 #include "experiment/loss_evaluation.h"
 #include "experiment/machine_evaluation.h"
 #include "experiment/machine_timeline.h"
@@ -107,6 +109,10 @@ RunResult RunEvaluator::evaluate(const Run& run) {
     evaluate_machine(run, setting, *model(run.setting.model), *gpu(run.setting), *scores, result);
   }
   for (const std::string& warning : schedule_warnings(run.setting)) result.warnings.push_back(warning);
+  const bool is_timed = measure.time || run.setting.serving;
+  const auto machine = is_timed ? gpu(run.setting) : nullptr;
+  result.texts["extrapolates"] =
+      fmt::format("{}", fmt::join(extrapolations(run.setting, machine ? &machine->profile() : nullptr), "; "));
   const bool is_measurable = run.setting.sharing == kv::LayerSharing{};
   if (is_measurable && (measure.loss || measure.position_scan || measure.prefix_scan || measure.detail))
     evaluate_loss(run, *inputs, result);

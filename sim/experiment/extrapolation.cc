@@ -1,0 +1,93 @@
+#include "experiment/extrapolation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+namespace kvtide::experiment {
+namespace {
+
+bool is_compared_format(const std::string& format) {
+  return format == "fp16" || format.starts_with("fp8");
+}
+
+/// What the stages make of the cache that no measured kernel reads. Example: {"int4", "low-rank"}.
+std::set<std::string> unmeasured_forms(const kv::Compression& setting) {
+  std::set<std::string> forms;
+  for (const kv::Stage& stage : setting.stages) {
+    if (const auto* quantize = std::get_if<kv::Quantize>(&stage)) {
+      for (const std::string& format : {quantize->k_format, quantize->v_format}) {
+        if (!is_compared_format(format)) forms.insert(format);
+      }
+    } else if (std::holds_alternative<kv::Pool>(stage)) {
+      forms.insert("pooled");
+    } else if (std::holds_alternative<kv::LowRank>(stage)) {
+      forms.insert("low-rank");
+    }
+  }
+  return forms;
+}
+
+bool evicts(const kv::Compression& setting) {
+  return std::ranges::any_of(setting.stages,
+                             [](const kv::Stage& stage) { return std::holds_alternative<kv::Evict>(stage); });
+}
+
+void add_time(const Setting& setting, const gpu::GpuProfile& profile, std::vector<std::string>& said) {
+  if (!is_measured(profile)) {
+    said.push_back(fmt::format("no kernel was measured on {}: its times rest on its data sheet and the kernels of {}",
+                               profile.name, profile.kernels.name));
+  }
+  if (const auto forms = unmeasured_forms(setting.compression); !forms.empty()) {
+    said.push_back(fmt::format("no measured kernel reads {} KV: its times are carried over from 16 bit and fp8",
+                               fmt::join(forms, ", ")));
+  }
+  if (setting.context_tokens > kLongestMeasuredContext) {
+    said.push_back(fmt::format("kernels were measured up to {} positions, not at {}", kLongestMeasuredContext,
+                               setting.context_tokens));
+  }
+  if (const std::int64_t gpus = setting.tensor_parallel; gpus > kMostMeasuredGpus) {
+    said.push_back(fmt::format("collectives were measured on up to {} GPUs, not on {}", kMostMeasuredGpus, gpus));
+  }
+}
+
+void add_loss(const Setting& setting, std::vector<std::string>& said) {
+  const auto forms = unmeasured_forms(setting.compression);
+  if (!forms.empty()) {
+    said.push_back(
+        fmt::format("losses of {} caches were hardly compared with a real model's answers, and their order was not met",
+                    fmt::join(forms, ", ")));
+  }
+  const std::int64_t block = setting.compression.block_size;
+  if (evicts(setting.compression) && (block < kSmallestAnsweredBlock || block > kLargestAnsweredBlock)) {
+    said.push_back(fmt::format("real answers under evicted caches were compared in blocks of {} to {}, not of {}",
+                               kSmallestAnsweredBlock, kLargestAnsweredBlock, block));
+  }
+}
+
+void add_serving(const Setting& setting, std::vector<std::string>& said) {
+  if (setting.serving->engine != "vllm") {
+    said.push_back(fmt::format("measured serving runs were replayed of vllm only, not of {}", setting.serving->engine));
+  }
+  if (evicts(setting.compression)) said.emplace_back("no measured serving run evicts from its cache");
+}
+
+}  // namespace
+
+bool is_measured(const gpu::GpuProfile& profile) {
+  return std::ranges::any_of(profile.facts, [](const gpu::ProfileFact& fact) {
+    return fact.key == "memory.read_efficiency" && fact.source.starts_with("calibrated on");
+  });
+}
+
+std::vector<std::string> extrapolations(const Setting& setting, const gpu::GpuProfile* profile) {
+  std::vector<std::string> said;
+  if (profile != nullptr) add_time(setting, *profile, said);
+  if (setting.measure.loss) add_loss(setting, said);
+  if (setting.serving) add_serving(setting, said);
+  return said;
+}
+
+}  // namespace kvtide::experiment

@@ -1,0 +1,72 @@
+#include "experiment/extrapolation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kvtide::experiment {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Setting plain() {
+  Setting setting;
+  setting.compression.block_size = 64;
+  return setting;
+}
+
+TEST(Extrapolation, AGpuCountsAsMeasuredWhereItsOwnRowsChoseItsConstants) {
+  for (const char* name : {"a100-sxm-80gb", "h100-sxm", "h200-sxm", "b300-sxm", "b60", "rtx-pro-6000"}) {
+    EXPECT_TRUE(is_measured(gpu::load_gpu_profile(name))) << name;
+  }
+  for (const char* name : {"l40s", "rtx-4090", "mi300x", "b200-sxm", "h20"}) {
+    EXPECT_FALSE(is_measured(gpu::load_gpu_profile(name))) << name;
+  }
+}
+
+TEST(Extrapolation, WhatWasMeasuredIsNotWarnedOf) {
+  const gpu::GpuProfile h100 = gpu::load_gpu_profile("h100-sxm");
+  Setting setting = plain();
+  setting.compression.stages = {kv::Quantize{.k_format = "fp8", .v_format = "fp8"}, kv::Evict{}};
+  setting.context_tokens = 131072;
+  setting.tensor_parallel = 8;
+  EXPECT_THAT(extrapolations(setting, &h100), IsEmpty());
+}
+
+// One beyond each edge.
+TEST(Extrapolation, EachEdgeOfTheMeasurementsHasItsSentence) {
+  const gpu::GpuProfile l40s = gpu::load_gpu_profile("l40s");
+  Setting setting = plain();
+  setting.compression.stages = {kv::Quantize{.k_format = "int4", .v_format = "fp16"}};
+  setting.context_tokens = 131073;
+  setting.tensor_parallel = 9;
+  EXPECT_THAT(extrapolations(setting, &l40s),
+              ElementsAre(HasSubstr("measured on l40s"), HasSubstr("reads int4 KV"), HasSubstr("not at 131073"),
+                          HasSubstr("not on 9"), HasSubstr("losses of int4 caches")));
+}
+
+TEST(Extrapolation, RealAnswersAreOfBlocksFrom32To128) {
+  Setting setting = plain();
+  setting.compression.stages = {kv::Evict{}};
+  for (const std::int64_t block : {32, 128}) {
+    setting.compression.block_size = block;
+    EXPECT_THAT(extrapolations(setting, nullptr), IsEmpty()) << block;
+  }
+  for (const std::int64_t block : {31, 129}) {
+    setting.compression.block_size = block;
+    EXPECT_THAT(extrapolations(setting, nullptr), ElementsAre(HasSubstr("blocks of 32 to 128"))) << block;
+  }
+}
+
+TEST(Extrapolation, OnlyWhatIsMeasuredIsWarnedOf) {
+  Setting setting = plain();
+  setting.measure.loss = false;
+  setting.compression.stages = {kv::Pool{}, kv::Evict{}};
+  EXPECT_THAT(extrapolations(setting, nullptr), IsEmpty());
+  setting.serving.emplace().engine = "sglang";
+  EXPECT_THAT(extrapolations(setting, nullptr), ElementsAre(HasSubstr("not of sglang"), HasSubstr("evicts")));
+}
+
+}  // namespace
+}  // namespace kvtide::experiment
