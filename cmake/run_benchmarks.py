@@ -29,6 +29,8 @@ REFERENCES = [
     (re.compile(r"kv_integer_codec/.*"), "kv_memcpy"),
     (re.compile(r"attention_reference/(\d+)"), r"attention_gemm/\1"),
     (re.compile(r"loss_prefix_scan/by_runs"), "loss_prefix_scan/by_caches"),
+    (re.compile(r"experiment_sweep/10+"), "experiment_sweep/1"),  # runs a second of a long sweep over those of a single run
+    (re.compile(r"experiment_jobs/2/real_time"), "experiment_jobs/1/real_time"),  # 2 is perfect
 ]
 
 # What the NumPy program evaluates: 2 block sizes x 129 shifts x 2 modes x 3 ratios x 4 layers x 3 KV heads.
@@ -113,6 +115,27 @@ def set_reference(benchmark, name, value):
     # Above 1 is better than the reference, for rates and for times.
     is_rate = benchmark["unit"].endswith("/s")
     benchmark["ratio"] = benchmark["value"] / value if is_rate else value / benchmark["value"]
+
+
+OPENING = """
+import sys, time, kvtide_analysis, xarray
+begin = time.process_time(); opened = kvtide_analysis.open_results(sys.argv[1]); middle = time.process_time()
+assert len(xarray.open_dataset(sys.argv[1], group="summary", engine="h5netcdf").load()["run"]) == len(opened)
+print(middle - begin, time.process_time() - middle)
+"""
+
+
+def opening_benchmarks(path):
+    """Processor seconds of a long results file's summary in Python: kvtide_analysis (pandas), and xarray alone."""
+    env = {**os.environ, "PYTHONPATH": str(SOURCE / "analysis")}
+    done = subprocess.run([SYSTEM_PYTHON, "-c", OPENING, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+                          env=env)
+    if done.returncode != 0:
+        say("kvtide bench: Python cannot open the summary:", (done.stderr.strip().splitlines() or ["failed"])[-1])
+        return []
+    return [{"name": f"experiment_open_summary/10000/{name}", "value": 1e3 * float(seconds), "unit": "ms", "reference": None, "ratio": None,
+             "tier": None, "work": "summary of 10,000 runs read", "reference_name": None}
+            for name, seconds in zip(("kvtide_analysis", "xarray"), done.stdout.split())]
 
 
 def child_seconds(command, **options):
@@ -276,8 +299,12 @@ def main():
         say(f"kvtide bench: {program} is missing; build the target kvtide-bench")
         return 3
     say("kvtide bench: C++ benchmarks")
-    context, rows = run_cpp(program, arguments.room, arguments.seconds, arguments.repeats)
-    benchmarks = {name: as_benchmark(name, row) for name, row in rows.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        summary = os.environ["KVTIDE_BENCH_RESULTS"] = str(pathlib.Path(folder) / "summary.h5")
+        context, rows = run_cpp(program, arguments.room, arguments.seconds, arguments.repeats)
+        benchmarks = {name: as_benchmark(name, row) for name, row in rows.items()}
+        if os.path.exists(summary):
+            benchmarks |= {one["name"]: one for one in opening_benchmarks(summary)}
     if not benchmarks:
         say(f"kvtide bench: no benchmark of {arguments.room}")
         return 1
