@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <thread>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/quoted_text.h"
 #include "cli/command.h"
 #include "cli/fidelity_option.h"
+#include "cli/python_program.h"
 #include "cli/table.h"
 #include "cli/validate_e2e.h"
 #include "cli/validate_kept.h"
@@ -21,11 +24,6 @@
 
 namespace kvtide::cli {
 namespace {
-
-/// JSON knows no NaN.
-std::string json_number(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
-}
 
 std::string percent(double value) {
   return std::isfinite(value) ? fmt::format("{:.1f}", value) : "-";
@@ -203,8 +201,23 @@ int validate_dram(const Arguments& arguments) {
   return kDone;
 }
 
+/// Every part beside what it was checked against: the table of docs/how-far-to-trust.md. The checks are those of this
+/// very program; the Python package runs them and counts.
+int validate_all(const Arguments& arguments) {
+  if (arguments.positional.size() != 2) throw InputError("kvtide validate all: expected one folder of reference data");
+  std::error_code failure;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", failure).string();
+  std::vector<std::string> words{"trust", arguments.positional[1], "--program", failure ? "kvtide" : program};
+  for (const char* name : {"page", "captures"}) {
+    if (const auto value = arguments.text(name)) words.insert(words.end(), {fmt::format("--{}", name), *value});
+  }
+  if (arguments.has("json")) words.emplace_back("--json");
+  return run_analysis(words);
+}
+
 int run(const Arguments& arguments) {
   const std::string& what = arguments.positional[0];
+  if (what == "all") return validate_all(arguments);
   if (what == "measured") return validate_measured(arguments);
   if (what == "dram") return validate_dram(arguments);
   if (what == "e2e") return validate_e2e(arguments);
@@ -212,14 +225,14 @@ int run(const Arguments& arguments) {
   if (what == "scan") return validate_scan(arguments);
   if (what == "serving") return validate_serving(arguments);
   throw InputError(
-      fmt::format("kvtide validate: expected measured, dram, e2e, kept, scan or serving, got \"{}\"", what));
+      fmt::format("kvtide validate: expected measured, dram, e2e, kept, scan, serving or all, got \"{}\"", what));
 }
 
 }  // namespace
 
 Command validate_command() {
   return {.name = "validate",
-          .positional = "measured|dram|e2e|kept|scan|serving FILE...",
+          .positional = "measured|dram|e2e|kept|scan|serving|all FILE...",
           .min_positional = 2,
           .max_positional = 4096,
           .summary = "the model against outside measurements",
@@ -232,7 +245,8 @@ Command validate_command() {
                       {"fidelity", "TIER", "measured: roofline (default), sampled or detailed memory"},
                       {"jobs", "N", "dram: threads (default: all cores)"},
                       {"limit", "N", "scan: only N prompts, spread evenly"},
-                      {"captures", "FOLDER", "scan: recordings made before, instead of running the model"},
+                      {"captures", "FOLDER", "scan, all: recordings made before, instead of running the model"},
+                      {"page", "FILE.md", "all: put the table between the two markers of this page, too"},
                       {"step-times", "WHICH", "e2e: machine, tables or both (default)"},
                       {"interconnect", "NAME",
                        "e2e: between tensor-parallel GPUs (default: the GPU's own; over PCIe pcie-staged)"},
@@ -243,7 +257,8 @@ Command validate_command() {
                        "kvtide validate scan real-scan-prompts.h5 real-prefix-scan.csv --limit 12",
                        "kvtide validate measured measured/ --leave-out each",
                        "kvtide validate e2e e2e/ --step-times machine",
-                       "kvtide validate dram dram-reference.csv -o dram.h5"},
+                       "kvtide validate dram dram-reference.csv -o dram.h5",
+                       "kvtide validate all data/ --page docs/how-far-to-trust.md"},
           .run = &run};
 }
 
