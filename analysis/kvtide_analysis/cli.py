@@ -41,6 +41,7 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
     report.add_argument("-o", "--output", metavar="FILE.html", help="default: the input's name with .html")
     report.add_argument("--worst-max", type=_share, default=0.2, metavar="LOSS",
                         help="largest worst-span loss that the headline accepts (default 0.2)")
+    report.add_argument("--quiet", action="store_true", help="print nothing")
     report.add_argument("--json", action="store_true", help="name and size of the page as JSON")
     report.set_defaults(handler=_report)
 
@@ -260,7 +261,7 @@ def _chosen_run(results: Results) -> int:
 
 def _say(path: str, options: argparse.Namespace) -> None:
     """What was written; nothing where that went to stdout itself."""
-    if _is_stream(path):
+    if _is_stream(path) or getattr(options, "quiet", False):
         return
     print(json.dumps({"file": path, "bytes": os.path.getsize(path)}) if options.json else path)
 

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <filesystem>
 #include <thread>
 
 #include "base/data_directory.h"
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/quoted_text.h"
 #include "cli/command.h"
 #include "cli/table.h"
@@ -91,10 +91,6 @@ void print_text(const std::vector<JudgedClaim>& claims) {
   fmt::print("{}", table.text());
 }
 
-std::string number_json(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
-}
-
 void print_json(const std::vector<JudgedClaim>& claims) {
   std::vector<std::string> rows;
   for (const JudgedClaim& judged : claims) {
@@ -102,8 +98,8 @@ void print_json(const std::vector<JudgedClaim>& claims) {
     for (std::size_t index = 0; index < judged.claim.checks.size(); ++index) {
       const auto& outcome = judged.outcome.checks[index];
       checks.push_back(fmt::format("{{\"part\": {}, \"value\": {}, \"bound\": {}, \"passes\": {}}}",
-                                   quoted_text(judged.claim.checks[index].part), number_json(outcome.value),
-                                   number_json(outcome.right), outcome.passes));
+                                   quoted_text(judged.claim.checks[index].part), json_number(outcome.value),
+                                   json_number(outcome.right), outcome.passes));
     }
     rows.push_back(fmt::format("{{\"id\": {}, \"says\": {}, \"file\": {}, \"verdict\": {}, \"checks\": [{}]}}",
                                quoted_text(judged.claim.id), quoted_text(judged.claim.says), quoted_text(judged.path),

@@ -19,7 +19,10 @@ int run(const Arguments& arguments) {
   }
   const int code = run_command().run(of_run);
   if (code != kDone || arguments.has("dry-run")) return code;
-  return run_analysis({"report", results, "-o", std::filesystem::path(results).replace_extension(".html").string()});
+  std::vector<std::string> words{"report", results, "-o",
+                                 std::filesystem::path(results).replace_extension(".html").string()};
+  if (arguments.has("json")) words.emplace_back("--quiet");  // stdout holds the one document of the run
+  return run_analysis(words);
 }
 
 }  // namespace

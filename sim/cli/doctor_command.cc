@@ -8,6 +8,7 @@
 
 #include "base/data_directory.h"
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/python_program.h"
@@ -30,14 +31,16 @@ std::string damaged_data() {
   return "";
 }
 
-int run(const Arguments& /*arguments*/) {
-  fmt::print("{}", version_text());
-  std::fflush(stdout);  // the Python program prints between
-  Table table({{"what", Align::left}, {"found", Align::left}, {"", Align::left}});
-  bool is_well = true;
+struct Finding {
+  std::string what;
+  std::string found;
+  std::string problem;  ///< empty: none
+};
+
+std::vector<Finding> look_around(bool as_json) {
+  std::vector<Finding> findings;
   const auto add = [&](const std::string& what, const std::string& found, const std::string& problem) {
-    table.add_row({what, found, problem.empty() ? "ok" : problem});
-    is_well = is_well && problem.empty();
+    findings.push_back({what, found, problem});
   };
   add("cores", fmt::format("{}", std::thread::hardware_concurrency()), "");
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
@@ -51,7 +54,8 @@ int run(const Arguments& /*arguments*/) {
   add("data folder", folder, problem);
   if (problem.empty()) {
     add("GPUs, models", fmt::format("{}, {}", gpu::known_gpus().size(), known_models().size()), damaged_data());
-    const int code = run_analysis({"check"});
+    const int code =
+        run_analysis(as_json ? std::vector<std::string>{"check", "--quiet"} : std::vector<std::string>{"check"});
     add("plots and report", code == 0 ? "kvtide_analysis" : "", code == 0 ? "" : "see the message above");
   }
   std::error_code failure;
@@ -63,7 +67,31 @@ int run(const Arguments& /*arguments*/) {
   const char* cache = std::getenv("KVTIDE_MEMORY_CACHE");
   add("KVTIDE_MEMORY_CACHE", cache != nullptr ? cache : "(not set: memory signatures are simulated anew each time)",
       "");
-  fmt::print("{}", table.text());
+  return findings;
+}
+
+int run(const Arguments& arguments) {
+  const bool as_json = arguments.has("json");
+  if (!as_json) fmt::print("{}", version_text());
+  std::fflush(stdout);  // the Python program prints between
+  Table table({{"what", Align::left}, {"found", Align::left}, {"", Align::left}});
+  std::vector<std::string> objects;
+  bool is_well = true;
+  for (const Finding& finding : look_around(as_json)) {
+    const bool is_ok = finding.problem.empty();
+    is_well = is_well && is_ok;
+    table.add_row({finding.what, finding.found, is_ok ? "ok" : finding.problem});
+    JsonObject object;
+    object.text("what", finding.what).text("found", finding.found).text("problem", finding.problem).flag("ok", is_ok);
+    objects.push_back(object.str());
+  }
+  if (as_json) {
+    fmt::print(
+        "{}\n",
+        JsonObject().flag("well", is_well).text("version", version_text()).raw("findings", json_list(objects)).str());
+  } else {
+    fmt::print("{}", table.text());
+  }
   return is_well ? kDone : kEnvironment;
 }
 
@@ -75,7 +103,7 @@ Command doctor_command() {
           .min_positional = 0,
           .max_positional = 0,
           .summary = "is this installation well: versions, cores, memory, data, Python",
-          .options = {},
+          .options = {{"json", "", "one JSON document on stdout"}},
           .examples = {"kvtide doctor", "KVTIDE_PYTHON=python3 kvtide doctor"},
           .run = &run};
 }

@@ -1,15 +1,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "cli/command.h"
 #include "experiment/results_reader.h"
 
@@ -39,6 +41,10 @@ std::vector<std::string> chosen_columns(const Arguments& arguments, const experi
     }
     columns.push_back(name);
   }
+  if (columns.empty()) {
+    throw InputError(fmt::format("--columns: expected at least one of {}, got \"{}\"",
+                                 fmt::join(results.column_names(), ", "), *wanted));
+  }
   return columns;
 }
 
@@ -64,11 +70,50 @@ std::string csv_text(const experiment::ResultsReader& results, const std::vector
   return text;
 }
 
-/// Partial, rename: the file is complete or not there.
+std::string json_text(const experiment::ResultsReader& results, const std::vector<std::string>& columns) {
+  std::vector<std::string> rows;
+  for (std::size_t row = 0; row < results.records().size(); ++row) {
+    JsonObject object;
+    object.number("run", results.records()[row].index);
+    for (const std::string& column : columns) {
+      if (results.is_text(column)) {
+        object.text(column, results.texts(column)[row]);
+      } else {
+        object.number(column, results.numbers(column)[row]);
+      }
+    }
+    rows.push_back(object.str());
+  }
+  return fmt::format("{{\"runs\": [\n  {}\n]}}\n", fmt::join(rows, ",\n  "));
+}
+
+/// /dev/stdout, a pipe, a terminal: what cannot be replaced by a rename. A rename would put a file in the device's place.
+bool is_stream(const std::string& path) {
+  struct stat found {};
+  return ::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
+}
+
+/// /dev/stdout redirected to a file is that file, and what the shell made of it must not be replaced either.
+bool is_stdout(const std::string& path) {
+  struct stat named {
+  }, standard{};
+  return ::stat(path.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &standard) == 0 &&
+         named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
+}
+
+/// Partial, rename: the file is complete or not there. Streams are written as they are.
 void write_text(const std::string& path, const std::string& text) {
-  std::error_code failure;
-  if (std::filesystem::is_other(path, failure)) {
-    throw EnvironmentError(fmt::format("{}: is a device or a pipe; without -o the table goes to stdout", path));
+  if (is_stdout(path)) {
+    fmt::print("{}", text);
+    return;
+  }
+  if (is_stream(path)) {
+    std::FILE* stream = std::fopen(path.c_str(), "wb");
+    const bool is_written = stream != nullptr && std::fwrite(text.data(), 1, text.size(), stream) == text.size();
+    if (stream == nullptr || std::fclose(stream) != 0 || !is_written) {
+      throw EnvironmentError(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+    }
+    return;
   }
   const std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
   std::FILE* file = std::fopen(partial.c_str(), "wb");
@@ -86,7 +131,8 @@ void write_text(const std::string& path, const std::string& text) {
 
 int run(const Arguments& arguments) {
   const experiment::ResultsReader results(arguments.positional[0]);
-  const std::string text = csv_text(results, chosen_columns(arguments, results));
+  const std::vector<std::string> columns = chosen_columns(arguments, results);
+  const std::string text = arguments.has("json") ? json_text(results, columns) : csv_text(results, columns);
   if (const auto output = arguments.text("output")) {
     write_text(*output, text);
   } else {
@@ -102,9 +148,10 @@ Command export_command() {
           .positional = "FILE.h5",
           .min_positional = 1,
           .max_positional = 1,
-          .summary = "the summary as CSV: one line a run, empty where there is no value",
+          .summary = "the summary as CSV: one line a run, empty where there is no value; or as JSON, null there",
           .options = {{"output,o", "FILE.csv", "write there instead of stdout"},
-                      {"columns", "A,B,...", "only these columns, in this order"}},
+                      {"columns", "A,B,...", "only these columns, in this order"},
+                      {"json", "", "JSON instead of CSV"}},
           .examples = {"kvtide export results/demo.h5 -o demo.csv",
                        "kvtide export results/demo.h5 --columns memory_saving,loss_worst"},
           .run = &run};

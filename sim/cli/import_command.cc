@@ -6,6 +6,7 @@
 
 #include "base/data_directory.h"
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/quoted_text.h"
 #include "cli/command.h"
 #include "experiment/import/import.h"
@@ -38,12 +39,6 @@ std::string read_input(const std::string& argument) {
   return text;
 }
 
-std::string json_list(const std::vector<std::string>& texts) {
-  std::string result = "[";
-  for (const std::string& text : texts) result += (result.size() > 1 ? ", " : "") + quoted_text(text);
-  return result + "]";
-}
-
 int run(const Arguments& arguments) {
   experiment::ImportHints hints;
   hints.stack = arguments.text("stack").value_or("");
@@ -56,8 +51,8 @@ int run(const Arguments& arguments) {
   if (arguments.has("json")) {
     fmt::print(
         "{{\"stack\": {}, \"compression\": {}, \"loses\": {}, \"keeps\": {}, \"left_out\": {}, \"experiment\": {}}}\n",
-        quoted_text(imported.stack), quoted_text(imported.compression), json_list(imported.loses),
-        json_list(imported.keeps), json_list(imported.left_out), quoted_text(yaml));
+        quoted_text(imported.stack), quoted_text(imported.compression), json_texts(imported.loses),
+        json_texts(imported.keeps), json_texts(imported.left_out), quoted_text(yaml));
     return kDone;
   }
   const std::optional<std::string> output = arguments.text("output");

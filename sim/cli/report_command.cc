@@ -12,7 +12,9 @@ int run(const Arguments& arguments) {
   const std::filesystem::path results = arguments.positional[0];
   const std::string page =
       arguments.text("output").value_or(std::filesystem::path(results).replace_extension(".html").string());
-  return run_analysis({"report", results.string(), "-o", page});
+  std::vector<std::string> words{"report", results.string(), "-o", page};
+  if (arguments.has("json")) words.emplace_back("--json");
+  return run_analysis(words);
 }
 
 int run_plot(const Arguments& arguments) {
@@ -23,6 +25,7 @@ int run_plot(const Arguments& arguments) {
       words.push_back(value);
     }
   }
+  if (arguments.has("json")) words.emplace_back("--json");
   return run_analysis(words);
 }
 
@@ -34,7 +37,8 @@ Command report_command() {
           .min_positional = 1,
           .max_positional = 1,
           .summary = "one self-contained HTML page: verdict, table, interactive plots, provenance",
-          .options = {{"output,o", "FILE.html", "where to write (default: RESULTS.html beside the results)"}},
+          .options = {{"output,o", "FILE.html", "where to write (default: RESULTS.html beside the results)"},
+                      {"json", "", "the page's name and size as JSON on stdout"}},
           .examples = {"kvtide report results/demo.h5", "kvtide report results/demo.h5 -o /tmp/demo.html"},
           .run = &run};
 }
@@ -49,7 +53,8 @@ Command plot_command() {
                        "pareto, catalogue, position, phase, spectrum, steps, prefix, heads, serving, or plan (a file "
                        "of kvtide plan)"},
                       {"output,o", "FILE", "picture to write, .png, .svg or .pdf"},
-                      {"run", "N", "run to draw, by its number (default: the one with the worst loss)"}},
+                      {"run", "N", "run to draw, by its number (default: the one with the worst loss)"},
+                      {"json", "", "the picture's name and size as JSON on stdout"}},
           .examples = {"kvtide plot results/demo.h5 --what pareto -o pareto.png",
                        "kvtide plot results/demo.h5 --what phase --run 4 -o phase.svg"},
           .run = &run_plot};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/json_object.h"
 #include "base/quoted_text.h"
 #include "cli/table.h"
 #include "experiment/catalogue.h"
@@ -15,12 +16,6 @@ namespace {
 
 constexpr std::int64_t kTokens = 32768;
 
-std::string quoted_list(const std::vector<std::string>& texts) {
-  std::vector<std::string> quoted;
-  for (const std::string& text : texts) quoted.push_back(quoted_text(text));
-  return fmt::format("[{}]", fmt::join(quoted, ", "));
-}
-
 std::string json_of(const experiment::CatalogueEntry& entry) {
   const experiment::Preset& preset = *entry.preset;
   return fmt::format(
@@ -28,7 +23,7 @@ std::string json_of(const experiment::CatalogueEntry& entry) {
       "{}, "
       "\"composition\": {}, \"bytes_per_token\": {}, \"bytes_per_token_full\": {}, \"compress_flop_per_token\": {}, "
       "\"converted_per_token\": {}, \"rebuild_macs_per_token\": {}}}",
-      quoted_text(preset.name), quoted_list(preset.aliases), quoted_text(preset.family), quoted_text(preset.summary),
+      quoted_text(preset.name), json_texts(preset.aliases), quoted_text(preset.family), quoted_text(preset.summary),
       quoted_text(preset.paper), quoted_text(preset.differs), quoted_text(preset.yaml), quoted_text(entry.composition),
       entry.bytes_per_token, entry.full_bytes_per_token, entry.compress_flop_per_token, entry.converted_per_token,
       entry.rebuild_macs_per_token);
@@ -36,6 +31,28 @@ std::string json_of(const experiment::CatalogueEntry& entry) {
 
 std::string saved(const experiment::CatalogueEntry& entry) {
   return fmt::format("{:.1f}%", 100 * (1 - entry.bytes_per_token / entry.full_bytes_per_token));
+}
+
+/// Bits of a stored element, scales included: 128 channels, groups of 32, blocks of 128 positions, 2,048 in all.
+double bits_of(const kv::Codec& codec, bool is_key) {
+  const kv::Quantize stage;
+  return kv::stored_bits({&codec, &stage, is_key, 128}, 128, 2048);
+}
+
+/// A list of all codecs, or the object of the one named.
+std::string codecs_json(const std::string& name) {
+  std::vector<std::string> objects;
+  for (const kv::Codec& codec : kv::codecs()) {
+    if (!name.empty() && codec.name != name) continue;
+    objects.push_back(JsonObject()
+                          .text("name", codec.name)
+                          .number("bits_key", bits_of(codec, true))
+                          .number("bits_value", bits_of(codec, false))
+                          .text("summary", codec.summary)
+                          .text("paper", codec.paper)
+                          .str());
+  }
+  return name.empty() ? json_list(objects) : objects.front();
 }
 
 /// The presets asked for: one, or all.
@@ -114,7 +131,13 @@ void show_policies(const std::string& name, const std::string& model, bool as_ma
       table.text(), model, kTokens);
 }
 
-void show_codecs(const std::string& name) {
+void show_codecs(const std::string& name, bool as_json) {
+  if (!name.empty()) (void)kv::find_codec(name);
+  if (as_json) {
+    const std::string codecs = codecs_json(name);
+    fmt::print("{}\n", name.empty() ? JsonObject().raw("codecs", codecs).str() : codecs);
+    return;
+  }
   if (name.empty()) {
     Table stages({{"stage", Align::left}, {"parameters", Align::left}, {"what it does", Align::left}});
     stages.add_row(
@@ -128,21 +151,16 @@ void show_codecs(const std::string& name) {
                     "format or k_format, v_format; group, k_axis, v_axis, symmetric, residual, residual_from, k_rope",
                     "stores rows by one of the codecs below"});
     fmt::print("{}\n", stages.text());
-  } else {
-    (void)kv::find_codec(name);
   }
   Table table({{"codec", Align::left},
                {"bits K", Align::right},
                {"bits V", Align::right},
                {"what it is", Align::left},
                {"paper", Align::left}});
-  const kv::Quantize stage;
   for (const kv::Codec& codec : kv::codecs()) {
     if (!name.empty() && codec.name != name) continue;
-    table.add_row({std::string(codec.name),
-                   fmt::format("{:.4g}", kv::stored_bits({&codec, &stage, true, 128}, 128, 2048)),
-                   fmt::format("{:.4g}", kv::stored_bits({&codec, &stage, false, 128}, 128, 2048)),
-                   std::string(codec.summary), std::string(codec.paper)});
+    table.add_row({std::string(codec.name), fmt::format("{:.4g}", bits_of(codec, true)),
+                   fmt::format("{:.4g}", bits_of(codec, false)), std::string(codec.summary), std::string(codec.paper)});
   }
   fmt::print(
       "{}Bits of an element, scales included: 128 channels, groups of 32, blocks of 128 positions, 2,048 in all.\n",

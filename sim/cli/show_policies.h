@@ -9,7 +9,7 @@ namespace kvtide::cli {
 void show_presets(const std::string& name, const std::string& model, bool as_json);
 /// Every preset with what it costs on `model`; `as_markdown`: docs/catalogue.md.
 void show_policies(const std::string& name, const std::string& model, bool as_markdown, bool as_json);
-/// Formats of the quantize stage, and the other stages' parameters.
-void show_codecs(const std::string& name);
+/// Formats of the quantize stage, and the other stages' parameters. @throws InputError for an unknown name
+void show_codecs(const std::string& name, bool as_json);
 
 }  // namespace kvtide::cli

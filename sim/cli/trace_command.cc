@@ -7,6 +7,7 @@
 #include "attention/trace.h"
 #include "attention/trace_writer.h"
 #include "base/error.h"
+#include "base/json_object.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "experiment/trace_source.h"
@@ -20,9 +21,35 @@ const std::string& only_file(const Arguments& arguments) {
   return arguments.positional[1];
 }
 
+std::string info_json(const attention::Trace& trace) {
+  const attention::TraceInfo& found = trace.info();
+  const std::vector<std::int64_t> queries = trace.query_positions(0);
+  const auto range = [](const auto& positions) { return fmt::format("[{}, {}]", positions.first, positions.last); };
+  return JsonObject()
+      .text("format", found.format)
+      .text("model", found.model)
+      .number("num_model_layers", found.num_model_layers)
+      .raw("layers", fmt::format("[{}]", fmt::join(found.layers, ", ")))
+      .number("num_query_heads", found.num_query_heads)
+      .number("num_kv_heads", found.num_kv_heads)
+      .number("head_dim", found.head_dim)
+      .number("rope_theta", found.rope_theta)
+      .number("num_tokens", found.num_tokens)
+      .number("num_context", found.num_context)
+      .number("num_queries", queries.size())
+      .raw("question", range(found.question))
+      .raw("answer", range(found.answer))
+      .number("num_probes", trace.probes().size())
+      .str();
+}
+
 int info(const Arguments& arguments) {
   const attention::Trace trace = attention::Trace::open(only_file(arguments));
   const attention::TraceInfo& found = trace.info();
+  if (arguments.has("json")) {
+    fmt::print("{}\n", info_json(trace));
+    return kDone;
+  }
   Table table({{"field", Align::left}, {"value", Align::left}});
   const auto row = [&table](const char* name, const std::string& value) { table.add_row({name, value}); };
   row("format", found.format);
@@ -42,6 +69,14 @@ int info(const Arguments& arguments) {
 
 int check(const Arguments& arguments) {
   const std::vector<std::string> findings = attention::check_trace(only_file(arguments));
+  if (arguments.has("json")) {
+    fmt::print("{}\n", JsonObject()
+                           .text("file", only_file(arguments))
+                           .flag("sound", findings.empty())
+                           .raw("findings", json_texts(findings))
+                           .str());
+    return findings.empty() ? kDone : kWrongInput;
+  }
   for (const std::string& finding : findings) fmt::print(stderr, "{}\n", finding);
   if (findings.empty()) fmt::print("{}: sound\n", only_file(arguments));
   return findings.empty() ? kDone : kWrongInput;
@@ -66,6 +101,15 @@ int synth(const Arguments& arguments) {
   const attention::Trace trace =
       experiment::open_trace(source, static_cast<std::uint64_t>(arguments.integer("seed", 0, INT64_MAX).value_or(1)));
   attention::write_trace(path, trace);
+  if (arguments.has("json")) {
+    fmt::print("{}\n", JsonObject()
+                           .text("file", path)
+                           .number("num_tokens", trace.info().num_tokens)
+                           .number("num_layers", trace.num_layers())
+                           .text("origin", trace.info().origin)
+                           .str());
+    return kDone;
+  }
   fmt::print("{}: {} tokens, {} layers, {}\n", path, trace.info().num_tokens, trace.num_layers(), trace.info().origin);
   return kDone;
 }
@@ -88,7 +132,8 @@ Command trace_command() {
           .summary = "look at, validate or make attention traces",
           .options = {{"kind", "KIND", "synth: uniform, needle, recency, ar1 or rope (default: uniform)"},
                       {"set", "NAME=NUMBER", "synth: a parameter of the generator, e.g. tokens=8192; repeatable"},
-                      {"seed", "N", "synth: seed (default: 1)"}},
+                      {"seed", "N", "synth: seed (default: 1)"},
+                      {"json", "", "one JSON document on stdout"}},
           .examples = {"kvtide trace check experiments/traces/smollm2-135m-2k.h5",
                        "kvtide trace synth needle.h5 --kind needle --set tokens=4096 --set strength=12"},
           .run = &run};

@@ -8,16 +8,13 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/quoted_text.h"
 #include "cli/table.h"
 #include "experiment/validation/kept_report.h"
 
 namespace kvtide::cli {
 namespace {
-
-std::string json_number(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
-}
 
 std::string cell(double value, const char* form) {
   return std::isfinite(value) ? fmt::format(fmt::runtime(form), value) : "-";

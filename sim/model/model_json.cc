@@ -3,31 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/json_object.h"
 #include "base/quoted_text.h"
 
 namespace kvtide {
 namespace {
-
-/// `"key": value` members of one object, in the order in which they were added.
-class JsonObject {
- public:
-  template <typename Number>
-  void number(const char* key, Number value) {
-    members_.push_back(fmt::format("{}: {}", quoted_text(key), value));
-  }
-  void text(const char* key, std::string_view value) {
-    members_.push_back(fmt::format("{}: {}", quoted_text(key), quoted_text(value)));
-  }
-  /// 0 stands for "none".
-  void number_or_null(const char* key, std::int64_t value) { raw(key, value == 0 ? "null" : fmt::format("{}", value)); }
-  void raw(const char* key, const std::string& json) {
-    members_.push_back(fmt::format("{}: {}", quoted_text(key), json));
-  }
-  [[nodiscard]] std::string str() const { return fmt::format("{{{}}}", fmt::join(members_, ", ")); }
-
- private:
-  std::vector<std::string> members_;
-};
 
 std::string layer_json(const LayerKind& layer) {
   JsonObject object;
@@ -39,7 +19,7 @@ std::string layer_json(const LayerKind& layer) {
   object.number("num_kv_heads", layer.num_kv_heads);
   object.number("compress_ratio", layer.compress_ratio);
   object.number("index_bytes", layer.index_bytes);
-  object.raw("is_latent", layer.is_latent ? "true" : "false");
+  object.flag("is_latent", layer.is_latent);
   return object.str();
 }
 
@@ -67,7 +47,7 @@ std::string model_json(const Model& model) {
   object.number("kv_window_cap_bytes", window_cap_bytes(model.layers));
   object.text("kv_format", model.kv_format.name);
   object.number("kv_bytes_per_token_stored", model.kv_bytes_per_token_stored());
-  object.raw("layers", fmt::format("[{}]", fmt::join(layers, ", ")));
+  object.raw("layers", json_list(layers));
   object.raw("kind_of_layer", fmt::format("[{}]", fmt::join(model.kind_of_layer, ", ")));
   object.number("num_layers", model.num_layers);
   object.number("num_query_heads", model.num_query_heads);
