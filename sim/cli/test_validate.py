@@ -68,6 +68,10 @@ class Validate(unittest.TestCase):
         own = self.write("l40s_decode_attn.csv", [20.0] * 12)
         self.assertIn("expected one of", self.run_validate(own, "--leave-out", "l40s", code=2).stderr)
 
+    def test_each_predicts_a_gpu_that_was_never_measured_as_it_stands(self):
+        own = self.write("l40s_decode_attn.csv", [20.0] * 12)
+        self.assertEqual(self.predictions(own), self.predictions(own, "--leave-out", "each"))
+
     def test_netcdf_holds_what_the_json_says_and_a_picture_lies_beside(self):
         own = self.write("h100_sxm_decode_attn.csv", [20.0 + n for n in range(12)])
         out = os.path.join(self.folder.name, "v.h5")

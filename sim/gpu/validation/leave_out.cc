@@ -99,9 +99,7 @@ void append_kernels(const GpuProfile& donor, const std::vector<std::string>& fra
   }
 }
 
-}  // namespace
-
-std::vector<std::string> nearest_gpus(const std::string& profile_name) {
+const std::map<std::string, std::vector<std::string>>& neighbours() {
   // A sibling of the architecture where there is one; else FlashAttention-2 runs on both Ampere and GDDR7 Blackwell,
   // TensorRT-LLM's kernels for Hopper on both Blackwells.
   static const std::map<std::string, std::vector<std::string>> nearest{
@@ -112,10 +110,20 @@ std::vector<std::string> nearest_gpus(const std::string& profile_name) {
       {"rtx-pro-6000", {"a100-sxm-80gb", "h100-sxm"}},
       {"b60", {"a100-sxm-80gb"}},
   };
-  const auto found = nearest.find(profile_name);
-  if (found == nearest.end()) {
+  return nearest;
+}
+
+}  // namespace
+
+bool has_rows_to_leave_out(const std::string& profile_name) {
+  return neighbours().contains(profile_name);
+}
+
+std::vector<std::string> nearest_gpus(const std::string& profile_name) {
+  const auto found = neighbours().find(profile_name);
+  if (found == neighbours().end()) {
     std::vector<std::string> names;
-    for (const auto& [name, donors] : nearest) names.push_back(name);
+    for (const auto& [name, donors] : neighbours()) names.push_back(name);
     throw InputError(fmt::format("--leave-out {}: expected one of {}, or each", profile_name, fmt::join(names, ", ")));
   }
   return found->second;

@@ -18,6 +18,10 @@ namespace kvtide::gpu {
 /// @throws InputError  no nearest architecture is known for this GPU, damaged tables
 [[nodiscard]] GpuProfile leave_out(const std::string& gpu, const std::vector<std::string>& paths);
 
+/// Whether anything was calibrated on rows of this GPU. One that was never measured has nothing to leave out: its profile is
+/// what `leave_out` would make.
+[[nodiscard]] bool has_rows_to_leave_out(const std::string& profile_name);
+
 /// Profiles whose kernels stand in for those of a GPU that was never measured, nearest first.
 /// @throws InputError  none is known
 [[nodiscard]] std::vector<std::string> nearest_gpus(const std::string& profile_name);

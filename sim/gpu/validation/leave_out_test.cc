@@ -40,6 +40,11 @@ TEST(LeaveOut, HostsSubmissionTimeIsForgotten) {
   EXPECT_EQ(leave_out("b60", {}).host_launch_time, 0);
 }
 
+TEST(LeaveOut, WhatWasNeverMeasuredHasNothingToLeaveOut) {
+  EXPECT_TRUE(has_rows_to_leave_out("b60"));
+  EXPECT_FALSE(has_rows_to_leave_out("l40s"));
+}
+
 TEST(LeaveOut, GpuWithoutKnownNeighboursIsRefused) {
   EXPECT_EQ(nearest_gpus("h100-sxm"), std::vector<std::string>{"h200-sxm"});
   EXPECT_THROW((void)leave_out("l40s", {}), InputError);

@@ -127,7 +127,10 @@ MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity
     GpuProfile profile = load_gpu_profile(file.gpu);
     if (!left_out.empty()) {
       if (file.operation == "compressed_decode" || (left_out != "each" && profile.name != left_out)) continue;
-      if (!without.contains(profile.name)) without.emplace(profile.name, leave_out(profile.name, files));
+      if (!without.contains(profile.name)) {
+        const bool is_plain = left_out == "each" && !has_rows_to_leave_out(profile.name);
+        without.emplace(profile.name, is_plain ? profile : leave_out(profile.name, files));
+      }
       profile = without.at(profile.name);
     }
     const config::CsvTable table = config::CsvTable::load(path);
