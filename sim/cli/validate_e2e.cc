@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/quoted_text.h"
 #include "cli/table.h"
 #include "serving/replay.h"
@@ -63,8 +64,8 @@ int validate_e2e(const Arguments& arguments) {
         objects.push_back(fmt::format(
             R"({{"run": {}, "metric": "{}", "statistic": "{}", "measured": {}, "predicted": {}, "error_percent": {}, )"
             R"("step_times": "{}"}})",
-            quoted_text(figure.run), figure.metric, figure.statistic, figure.measured, figure.predicted,
-            figure.error_percent(), to_string(step_times)));
+            quoted_text(figure.run), figure.metric, figure.statistic, json_number(figure.measured),
+            json_number(figure.predicted), json_number(figure.error_percent()), to_string(step_times)));
       }
     }
     if (arguments.has("json")) continue;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/quoted_text.h"
 #include "cli/table.h"
 #include "serving/published_runs.h"
@@ -19,7 +20,8 @@ void print_json(const std::vector<PreemptionRow>& preemptions, const std::vector
   for (const PreemptionRow& row : preemptions) {
     counts.push_back(
         fmt::format(R"({{"watermark": {}, "measured": {}, "predicted": {}, "low": {}, "high": {}, "inside": {}}})",
-                    row.watermark, row.measured, row.mean, row.low, row.high, row.is_inside()));
+                    json_number(row.watermark), json_number(row.measured), json_number(row.mean), json_number(row.low),
+                    json_number(row.high), row.is_inside()));
   }
   for (const QuantizedRow& row : quantized) {
     const std::string head = fmt::format(R"({{"source": {}, "model": {}, "gpu": {}, "method": {}, "input_tokens": {})",
@@ -31,8 +33,8 @@ void print_json(const std::vector<PreemptionRow>& preemptions, const std::vector
       caches.push_back(fmt::format(
           R"({}, "recipe": {}, "capacity_ratio": {}, "predicted_capacity_ratio": {}, "throughput_ratio": {}, )"
           R"("predicted_throughput_ratio": {}}})",
-          head, quoted_text(row.recipe), row.capacity_measured, row.capacity_predicted, row.throughput_measured,
-          row.throughput_predicted));
+          head, quoted_text(row.recipe), json_number(row.capacity_measured), json_number(row.capacity_predicted),
+          json_number(row.throughput_measured), json_number(row.throughput_predicted)));
     }
   }
   fmt::print("{{\"preemptions\": [\n  {}\n],\n\"quantized\": [\n  {}\n]}}\n", fmt::join(counts, ",\n  "),
