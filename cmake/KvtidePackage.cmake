@@ -28,4 +28,8 @@ libeigen3-dev, libhdf5-dev, libyaml-cpp-dev, libfmt-dev")
 if(MPI_CXX_FOUND)
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", mpi-default-dev")
 endif()
+# The sources as an archive: cmake --build BUILD --target package_source.
+set(CPACK_SOURCE_GENERATOR TGZ)
+set(CPACK_SOURCE_PACKAGE_FILE_NAME kvtide-${PROJECT_VERSION})
+set(CPACK_SOURCE_IGNORE_FILES "/build/;/results/;/\\\\.git;__pycache__")
 include(CPack)
