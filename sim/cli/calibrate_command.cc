@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "planning/calibration_server.h"
@@ -13,17 +12,6 @@ namespace kvtide::cli {
 namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
-
-std::string read_text(const std::string& path) {
-  std::error_code failure;
-  if (!std::filesystem::is_regular_file(path, failure)) throw InputError(fmt::format("{}: no such file", path));
-  if (std::filesystem::file_size(path, failure) > kMaxBytes) {
-    throw InputError(fmt::format("{}: larger than 16 MiB; the printed result is enough", path));
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError(fmt::format("{}: cannot be read (permissions?)", path));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::string percent(double log_error) {
   return std::isnan(log_error) ? "-" : fmt::format("{:.1f} %", 100 * std::expm1(log_error));
@@ -44,7 +32,9 @@ int run(const Arguments& arguments) {
   server.max_num_batched_tokens = arguments.integer("max-num-batched-tokens", 1, 1 << 20).value_or(8192);
   std::vector<planning::MeasuredRun> runs;
   for (const std::string& path : arguments.positional) {
-    for (const planning::MeasuredRun& one : planning::read_benchmarks(read_text(path), path)) runs.push_back(one);
+    for (const planning::MeasuredRun& one :
+         planning::read_benchmarks(read_whole_file(path, kMaxBytes, "a benchmark's output"), path))
+      runs.push_back(one);
   }
   const planning::CalibrationOutcome outcome = planning::calibrate(runs, planning::predict_on(server));
   const planning::Calibration& fitted = outcome.fitted;

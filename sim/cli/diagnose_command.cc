@@ -4,10 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "base/whole_file.h"
 #include "cli/command.h"
 #include "cli/diagnosis_json.h"
 #include "cli/open_metrics.h"
@@ -181,19 +181,7 @@ void write_metrics(const std::string& path, const DiagnosedScan& diagnosed) {
                                  {"axis", std::string(to_string(diagnosed.scan.axis))},
                                  {"measure", std::string(to_string(diagnosed.scan.measure))}});
   // A monitor may read at any moment: written beside, then renamed.
-  std::error_code error;
-  if (std::filesystem::is_other(path, error)) {
-    throw EnvironmentError(fmt::format("{}: is a device or a pipe; expected the name of a file", path));
-  }
-  const std::string partial = path + ".partial";
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (file) std::filesystem::rename(partial, path, error);
-  if (!file || error) {
-    std::filesystem::remove(partial, error);
-    throw EnvironmentError(fmt::format("{}: cannot be written", path));
-  }
+  write_whole_file(path, text);
 }
 
 /// Says what a gate found. @return true when one is shut

@@ -1,17 +1,13 @@
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/json_object.h"
+#include "base/whole_file.h"
 #include "cli/command.h"
 #include "experiment/results_reader.h"
 
@@ -87,54 +83,12 @@ std::string json_text(const experiment::ResultsReader& results, const std::vecto
   return fmt::format("{{\"runs\": [\n  {}\n]}}\n", fmt::join(rows, ",\n  "));
 }
 
-/// /dev/stdout, a pipe, a terminal: what cannot be replaced by a rename. A rename would put a file in the device's place.
-bool is_stream(const std::string& path) {
-  struct stat found {};
-  return ::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
-}
-
-/// /dev/stdout redirected to a file is that file, and what the shell made of it must not be replaced either.
-bool is_stdout(const std::string& path) {
-  struct stat named {
-  }, standard{};
-  return ::stat(path.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &standard) == 0 &&
-         named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
-}
-
-/// Partial, rename: the file is complete or not there. Streams are written as they are.
-void write_text(const std::string& path, const std::string& text) {
-  if (is_stdout(path)) {
-    fmt::print("{}", text);
-    return;
-  }
-  if (is_stream(path)) {
-    std::FILE* stream = std::fopen(path.c_str(), "wb");
-    const bool is_written = stream != nullptr && std::fwrite(text.data(), 1, text.size(), stream) == text.size();
-    if (stream == nullptr || std::fclose(stream) != 0 || !is_written) {
-      throw EnvironmentError(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
-    }
-    return;
-  }
-  const std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
-  std::FILE* file = std::fopen(partial.c_str(), "wb");
-  bool is_good = file != nullptr;
-  if (is_good) {
-    is_good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-    is_good = std::fclose(file) == 0 && is_good;
-  }
-  if (!is_good || std::rename(partial.c_str(), path.c_str()) != 0) {
-    const std::string reason = std::strerror(errno);
-    std::remove(partial.c_str());
-    throw EnvironmentError(fmt::format("{}: cannot be written: {}", path, reason));
-  }
-}
-
 int run(const Arguments& arguments) {
   const experiment::ResultsReader results(arguments.positional[0]);
   const std::vector<std::string> columns = chosen_columns(arguments, results);
   const std::string text = arguments.has("json") ? json_text(results, columns) : csv_text(results, columns);
   if (const auto output = arguments.text("output")) {
-    write_text(*output, text);
+    write_whole_file(*output, text);
   } else {
     fmt::print("{}", text);
   }

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include "base/data_directory.h"
 #include "base/error.h"
 #include "base/json_object.h"
 #include "base/quoted_text.h"
+#include "base/whole_file.h"
 #include "cli/command.h"
 #include "experiment/import/import.h"
 
@@ -25,10 +25,7 @@ std::string read_input(const std::string& argument) {
     std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(std::cin.gcount()));
   } else if (argument.size() < 4096 && fs::is_regular_file(argument, failure)) {
-    std::ifstream file(argument, std::ios::binary);
-    if (!file) throw InputError(fmt::format("{}: cannot be read (permissions?)", argument));
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(file.gcount()));
+    text = read_whole_file(argument, kMaxBytes, "a command line, configuration or log");
   } else {
     text = argument;
     if (text.find_first_of(" =\n({") == std::string::npos) {
@@ -60,10 +57,7 @@ int run(const Arguments& arguments) {
     fmt::print("{}", yaml);
     return kDone;
   }
-  std::ofstream file(*output);
-  file << yaml;
-  file.close();
-  if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", *output));
+  write_whole_file(*output, yaml);
   for (const std::string& sentence : imported.loses) fmt::print("loses information: {}\n", sentence);
   if (imported.loses.empty()) fmt::print("loses nothing: every position is kept in 16 bits\n");
   fmt::print("{}\n", *output);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "cli/command.h"
 #include "cli/progress_line.h"
 #include "cli/run_summary.h"
@@ -48,10 +49,12 @@ std::int64_t jobs_of(const Arguments& arguments) {
 }
 
 void write_timeline(experiment::RunEvaluator& evaluator, const experiment::Run& run, const std::string& path) {
-  std::ofstream file(path, std::ios::binary);
+  WholeFile whole(path);
+  std::ofstream file(whole.partial_path(), std::ios::binary);
   evaluator.write_timeline(run, file);
   file.close();
   if (!file) throw EnvironmentError(fmt::format("{}: cannot be written", path));
+  whole.put_in_place();
 }
 
 int finish(const Arguments& arguments, const std::string& output, const experiment::Outcome& outcome) {

@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
-
 #include "base/data_directory.h"
 #include "base/error.h"
 #include "base/json_object.h"
+#include "base/whole_file.h"
 #include "cli/command.h"
 #include "cli/show_gpus.h"
 #include "cli/show_machine.h"
@@ -18,6 +17,8 @@
 namespace kvtide::cli {
 namespace {
 
+constexpr std::size_t kMaxExperimentBytes = std::size_t{4} << 20;
+
 std::string name_of(const Arguments& arguments) {
   return arguments.positional.size() > 1 ? arguments.positional[1] : "";
 }
@@ -28,8 +29,8 @@ std::string model_of(const Arguments& arguments) {
 
 void show_experiments(const std::string& name, bool as_json) {
   if (!name.empty()) {
-    std::ifstream file(find_data_file("experiments", name, {".yaml"}));
-    const std::string yaml(std::istreambuf_iterator<char>(file), {});
+    const std::string yaml =
+        read_whole_file(find_data_file("experiments", name, {".yaml"}), kMaxExperimentBytes, "an experiment");
     fmt::print("{}", as_json ? JsonObject().text("name", name).text("yaml", yaml).str() + "\n" : yaml);
     return;
   }

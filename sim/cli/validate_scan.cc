@@ -6,11 +6,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "base/error.h"
 #include "base/quoted_text.h"
+#include "base/whole_file.h"
 #include "cli/analysis_stream.h"
 #include "cli/table.h"
 #include "loss/validation/scan_prediction.h"
@@ -110,8 +110,7 @@ void write_rows(const std::string& path, const std::vector<loss::PredictedRow>& 
                         row.measured.right_tokens ? fmt::format("{}", *row.measured.right_tokens) : "",
                         row.snowball.expected_right_tokens, row.snowball.is_trusted ? 1 : 0);
   }
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << text && file.flush())) throw EnvironmentError("could not write " + path);
+  write_whole_file(path, text);
 }
 
 void print_json(const loss::ScanReport& report) {

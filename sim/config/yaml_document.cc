@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "config/yaml_node.h"
 
 namespace kvtide::config {
@@ -121,20 +120,7 @@ const std::vector<AskedKey>& Document::asked() const {
 }
 
 Document Document::load(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code failure;
-  const fs::file_status status = fs::status(path, failure);
-  if (!fs::exists(status)) throw InputError(fmt::format("{}: no such file", path));
-  if (!fs::is_regular_file(status)) throw InputError(fmt::format("{}: not a regular file", path));
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError(fmt::format("{}: cannot be read (permissions?)", path));
-  std::string text(kMaxFileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMaxFileBytes) {
-    throw InputError(fmt::format("{}: longer than {} bytes, the limit for a configuration file", path, kMaxFileBytes));
-  }
-  return parse(text, path);
+  return parse(read_whole_file(path, kMaxFileBytes, "a configuration file"), path);
 }
 
 Document Document::parse(const std::string& text, const std::string& name) {

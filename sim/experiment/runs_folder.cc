@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 
 namespace kvtide::experiment {
 namespace fs = std::filesystem;
@@ -20,8 +20,9 @@ namespace {
 constexpr const char* kKeyFile = "experiment.key";
 constexpr const char* kLockFile = "lock";
 
-/// "00012.h5" or a leftover "00012.h5.partial-<pid>" of a killed process.
+/// "00012.h5" or a leftover "00012.h5.partial-<pid>" (or of the key) of a killed process.
 bool is_run_file(const std::string& name) {
+  if (name.starts_with(std::string(kKeyFile) + ".partial-")) return true;
   const std::size_t dot = name.find(".h5");
   if (dot == std::string::npos || dot < 5) return false;
   const bool is_numbered = std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(dot),
@@ -54,20 +55,13 @@ void remove_partial_outputs(const std::string& output) {
   }
 }
 
-/// Partial, fsync, rename, as every file that somebody may read after a crash.
-void write_key(const std::string& path, const std::string& text) {
-  const std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
-  const int descriptor = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  bool is_good = descriptor >= 0;
-  if (is_good) {
-    is_good =
-        ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(descriptor) == 0;
-    is_good = ::close(descriptor) == 0 && is_good;
-  }
-  if (!is_good || ::rename(partial.c_str(), path.c_str()) != 0) {
-    const std::string reason = std::strerror(errno);
-    ::unlink(partial.c_str());
-    throw EnvironmentError(fmt::format("{}: cannot be written: {}", path, reason));
+/// The folder's line; empty where a killed process left none, or another program a strange one.
+std::string found_key(const std::string& path) {
+  try {
+    const std::string text = read_whole_file(path, 4096, "a key");
+    return text.substr(0, text.find('\n'));
+  } catch (const InputError&) {
+    return {};
   }
 }
 
@@ -85,8 +79,7 @@ RunsFolder::RunsFolder(const std::string& output, const Experiment& experiment, 
   lock_.acquire(path_);
   remove_partial_outputs(output);
   if (existed) {
-    std::string found;
-    if (std::ifstream file(key_path); file) std::getline(file, found);
+    const std::string found = found_key(key_path);
     if (resume && !found.empty() && found + "\n" != key) {
       throw InputError(
           fmt::format("{}: holds runs of another configuration ({}, now {} runs with key {:016x}); give another "
@@ -95,7 +88,7 @@ RunsFolder::RunsFolder(const std::string& output, const Experiment& experiment, 
     }
     remove_run_files(path_, resume && !found.empty());
   }
-  write_key(key_path, key);
+  write_whole_file(key_path, key);
 }
 
 RunsFolder::Lock::~Lock() {

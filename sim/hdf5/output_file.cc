@@ -1,19 +1,14 @@
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <hdf5_hl.h>
-#include <unistd.h>
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <limits>
 #include <map>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "hdf5/hdf5_file.h"
 #include "hdf5/hdf5_handle.h"
 
@@ -35,11 +30,6 @@ constexpr std::size_t kImageIncrement = 1U << 22;
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
 Handle utf8_type() {
@@ -79,25 +69,17 @@ std::vector<hsize_t> chunk_shape(const std::vector<hsize_t>& shape, std::uint64_
 }  // namespace
 
 struct OutputFile::Impl {
-  std::string path;
-  std::string partial_path;
+  explicit Impl(const std::string& path) : destination(path) {}
+
+  WholeFile destination;
   Handle file;
   std::map<std::string, hsize_t> scales;  ///< length by path
-  bool is_partial_present = false;
-
-  ~Impl() {
-    file.reset();
-    if (is_partial_present) ::unlink(partial_path.c_str());
-  }
 
   [[noreturn]] void fail(const std::string& object, const std::string& what) const {
-    throw EnvironmentError(fmt::format("{}: {}: {}", path, object, what));
+    throw EnvironmentError(fmt::format("{}: {}: {}", destination.path(), object, what));
   }
   void check(bool is_good, const std::string& object, const char* what) const {
     if (!is_good) fail(object, fmt::format("{}: {}", what, error_text()));
-  }
-  [[noreturn]] void fail_system(const char* what, int error) const {
-    throw EnvironmentError(fmt::format("{}: {}: {}", path, what, std::strerror(error)));
   }
 
   void create_group(const std::string& group) const {
@@ -198,26 +180,15 @@ struct OutputFile::Impl {
   }
 };
 
-OutputFile::OutputFile(const std::string& path) : impl_(std::make_unique<Impl>()) {
+OutputFile::OutputFile(const std::string& path) : impl_(std::make_unique<Impl>(path)) {
   const QuietLibrary quiet;
-  impl_->path = path;
-  // Put in place of a device or a pipe, the file would take it from everybody else.
-  std::error_code failure;
-  if (std::filesystem::is_other(path, failure)) {
-    throw EnvironmentError(fmt::format("{}: is a device or a pipe; expected the name of a file", path));
-  }
-  impl_->partial_path = fmt::format("{}.partial-{}", path, ::getpid());
-  // Made now, so that an unwritable folder is found before hours of work, not after.
-  const int descriptor = ::open(impl_->partial_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) impl_->fail_system("cannot be created", errno);
-  ::close(descriptor);
-  impl_->is_partial_present = true;
   // Built in memory: HDF5 1.10.8 ends the process with a segmentation fault when a file on a full disk is closed.
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
   H5Pset_fapl_core(access.get(), kImageIncrement, false);
   H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG);
   const Handle creation = timeless(H5P_FILE_CREATE);
-  impl_->file = Handle(H5Fcreate(impl_->partial_path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
+  impl_->file =
+      Handle(H5Fcreate(impl_->destination.partial_path().c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
   impl_->check(impl_->file.valid(), "/", "cannot be created");
 }
 
@@ -322,7 +293,7 @@ void OutputFile::write_float16(const std::string& path, std::span<const float> v
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto rounded = static_cast<Eigen::half>(values[i]);
     if (Eigen::numext::isinf(rounded) && !std::isinf(values[i]))
-      throw InputError(fmt::format("{}: {} is {}, beyond float16 (65504)", impl_->path, path, values[i]));
+      throw InputError(fmt::format("{}: {} is {}, beyond float16 (65504)", impl_->destination.path(), path, values[i]));
     bits[i] = rounded.x;
   }
   const Handle type = float16_type();
@@ -341,27 +312,7 @@ void OutputFile::commit() {
   impl.check(H5Fget_file_image(impl.file.get(), image.data(), image.size()) == size, "/", "has no image");
   impl.check(impl.file.reset(), "/", "cannot be closed");
 
-  const int descriptor = ::open(impl.partial_path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
-  if (descriptor < 0) impl.fail_system("cannot be written", errno);
-  int error = 0;
-  for (std::size_t done = 0; done < image.size() && error == 0;) {
-    const ssize_t written = ::write(descriptor, image.data() + done, image.size() - done);
-    if (written > 0)
-      done += static_cast<std::size_t>(written);
-    else if (errno != EINTR)
-      error = errno;
-  }
-  if (error == 0 && ::fsync(descriptor) != 0) error = errno;
-  if (::close(descriptor) != 0 && error == 0) error = errno;
-  if (error != 0) impl.fail_system("cannot be written", error);
-  if (::rename(impl.partial_path.c_str(), impl.path.c_str()) != 0) impl.fail_system("cannot be put in place", errno);
-  impl.is_partial_present = false;
-  const int folder = ::open(folder_of(impl.path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder >= 0) {
-    // Some file systems refuse to sync a folder; the file itself is already whole under its name.
-    (void)::fsync(folder);
-    ::close(folder);
-  }
+  impl.destination.commit({image.data(), image.size()});
 }
 
 }  // namespace kvtide::hdf5

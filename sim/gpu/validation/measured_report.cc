@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "gpu/validation/leave_out.h"
 #include "gpu/validation/measured_row.h"
 
@@ -166,12 +166,7 @@ MeasuredReport validate_measured(const std::vector<std::string>& paths, Fidelity
       }
     }
   }
-  if (!rows_path.empty()) {
-    std::ofstream out(rows_path, std::ios::binary);
-    out << written;
-    out.close();
-    if (!out) throw EnvironmentError(fmt::format("{}: cannot be written", rows_path));
-  }
+  if (!rows_path.empty()) write_whole_file(rows_path, written);
   report.groups = groups_of(classes);
   report.octaves = groups_of(octaves);
   report.overall = statistics_of(overall);
