@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <new>
 #include <sstream>
+#include <system_error>
 
 #include "base/data_directory.h"
 #include "base/error.h"
@@ -153,7 +154,12 @@ const std::vector<Command>& commands() {
 
 int run_command_line(const std::vector<std::string>& arguments) {
   try {
-    return dispatch(arguments);
+    const int code = dispatch(arguments);
+    // Figures that a full disk or a closed pipe did not take must not pass for printed.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      throw EnvironmentError("standard output cannot be written (disk full, or the reader is gone)");
+    }
+    return code;
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n", error.what());
     switch (error.kind()) {
@@ -167,6 +173,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
     }
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "out of memory\n");
+  } catch (const std::system_error& error) {
+    fmt::print(stderr, "{}\n", error.what());  // the standard library's word for a failed system call
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\nThis is a mistake in kvtide, not in your input.\n", error.what());
   }
