@@ -240,7 +240,8 @@ Command validate_command() {
                       {"leave-out", "GPU",
                        "measured: this GPU (or each) without its rows: kernels and links of the nearest architecture, "
                        "fitted again where a sibling shared them; all operations but compressed_decode"},
-                      {"rows", "OUT.csv", "measured, scan: every input row with its prediction"},
+                      {"rows", "OUT.csv",
+                       "measured, scan: every input row with its prediction; kept: every choice of ours, by KV head"},
                       {"octaves", "", "measured: errors by octave of bytes too"},
                       {"fidelity", "TIER", "measured: roofline (default), sampled or detailed memory"},
                       {"jobs", "N", "dram: threads (default: all cores)"},

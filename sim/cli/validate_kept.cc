@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
 #include "base/error.h"
 #include "base/json_object.h"
 #include "base/quoted_text.h"
+#include "base/whole_file.h"
 #include "cli/table.h"
 #include "experiment/validation/kept_report.h"
 
@@ -60,13 +60,21 @@ std::vector<MethodSummary> summaries(const std::vector<experiment::KeptRow>& row
 }
 
 void write_csv(const std::string& path, const std::vector<experiment::KeptRow>& rows) {
-  std::ofstream file(path);
-  file << "method,compared,differing,tied,worst_agreement,worst_score_error\n";
+  std::string text = "method,compared,differing,tied,worst_agreement,worst_score_error\n";
   for (const MethodSummary& method : summaries(rows)) {
-    file << fmt::format("{},{},{},{},{},{}\n", method.worst.method, method.compared, method.differing, method.tied,
+    text += fmt::format("{},{},{},{},{},{}\n", method.worst.method, method.compared, method.differing, method.tied,
                         cell(method.worst.agreement, "{:.5f}"), cell(method.worst.score_error, "{:.1e}"));
   }
-  if (!file.flush()) throw EnvironmentError(fmt::format("{}: cannot be written", path));
+  write_whole_file(path, text);
+}
+
+/// Every choice of ours, beside nothing that was measured.
+void write_rows(const std::string& path, const std::vector<experiment::KeptRow>& rows) {
+  std::string text = "method,layer,keep_ratio,note,chosen\n";
+  for (const experiment::KeptRow& row : rows) {
+    text += fmt::format("{},{},{},{},{}\n", row.method, row.layer, row.keep_ratio, row.note, row.chosen);
+  }
+  write_whole_file(path, text);
 }
 
 /// One line a method: the worst of its rows.
@@ -100,6 +108,7 @@ int validate_kept(const Arguments& arguments) {
   const attention::Trace trace = attention::Trace::open(files[1], files.size() == 4 ? files[2] : "");
   const std::vector<experiment::KeptRow> rows = experiment::compare_kept(trace, files.back());
   if (const auto path = arguments.text("output")) write_csv(*path, rows);
+  if (const auto path = arguments.text("rows")) write_rows(*path, rows);
   if (!arguments.has("json")) {
     print_table(rows);
     return kDone;

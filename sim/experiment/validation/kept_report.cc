@@ -40,6 +40,21 @@ KeptMask mask_of(const std::vector<kv::PositionRuns>& evicted, std::int64_t num_
   return mask;
 }
 
+/// KeptRow::chosen.
+template <typename Mask>
+void append_head(const Mask& kept, std::string& text) {
+  if (!text.empty()) text += "; ";
+  const char* blank = "";
+  for (std::size_t begin = 0; begin < kept.size();) {
+    std::size_t end = begin;
+    while (end < kept.size() && kept[end] != 0) ++end;
+    if (end > begin + 1) text += fmt::format("{}{}-{}", blank, begin, end - 1);
+    if (end == begin + 1) text += fmt::format("{}{}", blank, begin);
+    if (end > begin) blank = " ";
+    begin = end + 1;
+  }
+}
+
 class LayerComparison {
  public:
   LayerComparison(const attention::Trace& trace, const KeptFile& file, std::size_t layer, std::int64_t trace_layer)
@@ -101,7 +116,7 @@ class LayerComparison {
     std::optional<kv::LayerScores> scores;
     if (method.is_stochastic) {
       scores = given_scores(stored, method, removed, scores_are_of_this_ratio);
-      row.note = scores ? "selection from given scores" : "drawn at random, no scores stored at this ratio";
+      row.note = scores ? "selection from given scores" : "drawn at random; no scores stored at this ratio";
     } else {
       scores = kv::importance(setting, stage, tensors_, context());
       if (scores_are_of_this_ratio && !stored.scores.empty()) row.score_error = score_error(stored, *scores);
@@ -170,6 +185,7 @@ class LayerComparison {
   void count(const KeptMethod& stored, const KeptMask& ours, std::size_t ratio, const kv::LayerScores* scores,
              KeptRow& row) const {
     for (std::size_t head = 0; head < ours.size(); ++head) {
+      append_head(ours[head], row.chosen);
       const auto theirs =
           stored.kept.begin() + static_cast<std::ptrdiff_t>(file_.offset(layer_, ratio, head, file_.num_tokens));
       double cut = std::numeric_limits<double>::infinity();
@@ -203,6 +219,7 @@ class LayerComparison {
     for (std::size_t head = 0; head < tensors_.size(); ++head) {
       const std::vector<bool> kept =
           kv::kept_channels(tensors_[head], file_.num_tokens, method.window, file_.num_channels - dropped);
+      append_head(kept, row.chosen);
       const std::size_t first = file_.offset(layer_, ratio, head, file_.num_channels);
       for (std::size_t channel = 0; channel < kept.size(); ++channel) {
         if (static_cast<std::uint8_t>(kept[channel]) != stored.kept_channels[first + channel]) ++row.num_differing;

@@ -20,7 +20,9 @@ struct KeptRow {
   double value_error = 0;  ///< Merging: largest difference over the largest value; NaN elsewhere
   std::int64_t num_differing = 0;  ///< pairs where they differ, ties aside
   std::int64_t num_tied = 0;       ///< pairs that differ only in which of equal scores stayed
-  std::string note;                ///< "selection from given scores", or why nothing was compared
+  /// What we keep, "0-3 60 62-2047; 5-9": positions (or channels) of each KV head, ends included; empty: no choice.
+  std::string chosen;
+  std::string note;  ///< "selection from given scores", or why nothing was compared
 };
 
 /// @param reference  a file as kept_file.h reads it. @throws InputError when it is not of this trace
