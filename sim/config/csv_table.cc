@@ -5,16 +5,17 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <set>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 
 namespace kvtide::config {
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{1} << 30;
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
+// Every cell is a text of its own: as many as this take about 2 GiB where each stands on its own line.
+constexpr std::size_t kMaxCells = std::size_t{1} << 24;
 
 std::vector<std::string> split(std::string_view line) {
   std::vector<std::string> cells;
@@ -29,17 +30,7 @@ std::vector<std::string> split(std::string_view line) {
 }  // namespace
 
 CsvTable CsvTable::load(const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t size =
-      std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file || !std::filesystem::is_regular_file(path, error)) {
-    throw InputError(fmt::format("{}: no such file, or it cannot be read", path));
-  }
-  if (size > kMaxFileBytes) throw InputError(fmt::format("{}: {} B, more than the largest table of 1 GiB", path, size));
-  std::stringstream text;
-  text << file.rdbuf();
-  return parse(text.str(), path);
+  return parse(read_whole_file(path, kMaxFileBytes, "a table"), path);
 }
 
 CsvTable CsvTable::parse(std::string_view text, const std::string& origin) {
@@ -60,10 +51,10 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& origin) {
     }
     std::vector<std::string> cells = split(line);
     if (table.columns_.empty()) {
-      for (std::size_t index = 0; index < cells.size(); ++index) {
-        if (std::find(cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(index), cells[index]) !=
-            cells.begin() + static_cast<std::ptrdiff_t>(index)) {
-          throw InputError(fmt::format("{}:{}: column \"{}\" is named twice", origin, line_number, cells[index]));
+      std::set<std::string_view> names;
+      for (const std::string& cell : cells) {
+        if (!names.insert(cell).second) {
+          throw InputError(fmt::format("{}:{}: column \"{}\" is named twice", origin, line_number, cell));
         }
       }
       table.columns_ = std::move(cells);
@@ -72,6 +63,9 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& origin) {
     if (cells.size() != table.columns_.size()) {
       throw InputError(fmt::format("{}:{}: {} cells, but the header names {} columns", origin, line_number,
                                    cells.size(), table.columns_.size()));
+    }
+    if ((table.rows_.size() + 1) * cells.size() > kMaxCells) {
+      throw InputError(fmt::format("{}:{}: more than {} cells, the limit for a table", origin, line_number, kMaxCells));
     }
     table.rows_.push_back({std::string(line), std::move(cells), line_number});
   }

@@ -95,6 +95,7 @@ MeasuredRun run_of(const Figures& figures, const std::string& name) {
   run.line = figures.line;
   const double requests = value("completed");
   if (requests > 1e6) throw InputError(fmt::format("{}:{}: more than a million requests", name, figures.line));
+  require(requests == std::floor(requests), "completed", "a whole number");
   run.requests = std::llround(requests);
   run.mean_input = std::clamp(value("total_input_tokens") / requests, 1.0, 1e7);
   run.mean_output = std::clamp(value("total_output_tokens") / requests, 1.0, 1e7);

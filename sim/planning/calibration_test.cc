@@ -72,6 +72,7 @@ TEST(Benchmarks, WhatIsMissingIsNamedWithItsLine) {
   EXPECT_THAT(message("INFO started\n"), HasSubstr("no run"));
   EXPECT_THAT(message(""), HasSubstr("no run"));
   EXPECT_THAT(message("{\"completed\": -3}"), HasSubstr("completed above 0"));
+  EXPECT_THAT(message("{\"completed\": 0.5}"), HasSubstr("completed: expected a whole number"));  // else a run of none
 }
 
 /// A server whose step takes `base` seconds at each run's concurrency.

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
-#include <numeric>
 #include <string_view>
 
 #include "base/error.h"
@@ -116,8 +116,10 @@ std::string cache_type(const std::string& stack, const kv::Compression& setting)
 
 std::vector<Probe> probe_set(const std::vector<double>& profile, std::int64_t block_size, std::int64_t spacing,
                              std::size_t count) {
-  std::vector<std::int64_t> order(profile.size());
-  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::vector<std::int64_t> order;  // of the places that were measured: NaN has no rank
+  for (std::size_t p = 0; p < profile.size(); ++p) {
+    if (!std::isnan(profile[p])) order.push_back(static_cast<std::int64_t>(p));
+  }
   std::ranges::stable_sort(order, std::ranges::greater{},
                            [&](std::int64_t p) { return profile[static_cast<std::size_t>(p)]; });
   std::vector<Probe> probes;

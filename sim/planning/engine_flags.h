@@ -23,7 +23,8 @@ struct Probe {
   double loss = 0;
 };
 
-/// The worst positions of a loss profile and as many of the best as controls, `spacing` or more apart, worst first.
+/// The worst positions of a loss profile and as many of the best as controls, `spacing` or more apart, worst first. Places
+/// that were not measured (NaN) are no probes.
 /// Example: losses 0, .9, .8, 0, .1, 0 spaced 2, two probes: position 1 (.9) and, as control, 3 (0).
 [[nodiscard]] std::vector<Probe> probe_set(const std::vector<double>& profile, std::int64_t block_size,
                                            std::int64_t spacing, std::size_t count);

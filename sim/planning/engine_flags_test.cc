@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace kvtide::planning {
@@ -45,6 +47,16 @@ TEST(ProbeSet, HoldsTheWorstPlacesAndControlsApart) {
   EXPECT_DOUBLE_EQ(probes[0].loss, .9);
   EXPECT_EQ(probes[1].position, 3);
   EXPECT_TRUE(probe_set({}, 4, 2, 2).empty());
+}
+
+TEST(ProbeSet, PlacesThatWereNotMeasuredAreNone) {
+  const double none = std::nan("");
+  // Worst of the measured: 3 (.9); the best that is not next to it: 1 (0).
+  const std::vector<Probe> probes = probe_set({none, 0, none, .9, none, .8, none}, 4, 2, 2);
+  ASSERT_EQ(probes.size(), 2U);
+  EXPECT_EQ(probes[0].position, 3);
+  EXPECT_EQ(probes[1].position, 1);
+  EXPECT_TRUE(probe_set({none, none}, 4, 2, 2).empty());
 }
 
 PlanOutcome chosen(const kv::Compression& setting) {
