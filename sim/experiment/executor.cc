@@ -174,6 +174,14 @@ Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const Ex
   }
   const RunsFolder folder(options.output, experiment, options.resume);
 
+  if (options.resume) {
+    std::vector<std::string> kept;
+    for (const Run& run : experiment.runs) {
+      const std::string path = run_file_path(folder.path(), run.index);
+      if (std::filesystem::is_regular_file(path, ignored)) kept.push_back(path);
+    }
+    remove_fatal_run_files(kept);
+  }
   std::vector<std::string> reasons(experiment.runs.size());  // empty: not failed
   std::vector<std::size_t> missing;
   for (std::size_t row = 0; row < experiment.runs.size(); ++row) {

@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include "base/error.h"
 #include "experiment/columns.h"
 #include "experiment/result_arrays.h"
+#include "hdf5/child_trial.h"
 #include "hdf5/hdf5_file.h"
 
 namespace kvtide::experiment {
@@ -59,6 +61,30 @@ void write_run_file(const std::string& path, std::uint64_t run_key, const RunRes
   file.attribute("/", "run_key", fmt::format("{:016x}", run_key));
   file.attribute("/", "status", std::string(kComplete));  // written last
   file.commit();
+}
+
+bool stop_the_library(std::span<const std::string> paths) {
+  const auto try_all = [&] {
+    for (const std::string& path : paths) {
+      try {
+        const InputFile file(path);
+        for (const char* name : {"status", "run_key"}) (void)file.string_attribute("/", name);
+        (void)read_result(file);
+      } catch (const Error&) {
+        // Damaged, and the library says so.
+      }
+    }
+  };
+  constexpr std::size_t kFilesPerSecond = 20;  // slow disks read a few hundred
+  return !hdf5::failed_trial(try_all, std::chrono::seconds(20 + paths.size() / kFilesPerSecond)).empty();
+}
+
+void remove_fatal_run_files(const std::vector<std::string>& paths) {
+  if (paths.empty() || !stop_the_library(paths)) return;
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    if (stop_the_library({&path, 1})) std::filesystem::remove(path, ignored);
+  }
 }
 
 std::optional<RunResult> read_run_file(const std::string& path, std::uint64_t run_key) {

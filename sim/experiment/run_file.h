@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "experiment/experiment.h"
 #include "experiment/result.h"
@@ -16,5 +18,10 @@ void write_run_file(const std::string& path, std::uint64_t run_key, const RunRes
 
 /// Nothing when the file is missing, damaged, incomplete or of another run (its key differs).
 [[nodiscard]] std::optional<RunResult> read_run_file(const std::string& path, std::uint64_t run_key);
+
+/// Whether reading these files crashes or hangs the HDF5 library itself; tried in a child (child_trial.h).
+[[nodiscard]] bool stop_the_library(std::span<const std::string> paths);
+/// Removes those that do, so that what is left can be read here. One trial for all; one each only where that one failed.
+void remove_fatal_run_files(const std::vector<std::string>& paths);
 
 }  // namespace kvtide::experiment
