@@ -38,6 +38,9 @@ def main():
     arguments.build = arguments.build.resolve()
     env = dict(os.environ, KVTIDE_TEST_SCOPE=arguments.scope, PYTHONPATH=str(SOURCE / "analysis"),
                KVTIDE_PROGRAM=str(arguments.build / "sim" / "kvtide"))
+    # Heard by programs built with a sanitizer alone (`./kvtide test --sanitize`).
+    env.setdefault("LSAN_OPTIONS", f"print_suppressions=0:suppressions={SOURCE / 'cmake/leaks.txt'}")
+    env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
     totals = {"passed": 0, "failed": 0, "skipped": 0}
 
     def report(name, passed, failed, skipped, code, output, seconds):
