@@ -1,5 +1,6 @@
 #include "hdf5/child_trial.h"
 
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>

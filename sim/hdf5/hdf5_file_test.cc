@@ -1,6 +1,8 @@
 #include "hdf5/hdf5_file.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <hdf5.h>
 #include <hdf5_hl.h>
 #include <signal.h>
