@@ -1,11 +1,14 @@
 """Runs kvtide-bench and the references that are not C++ (SimPy, NumPy) in one go, and prints how they compare.
 
-    kvtide bench [ROOM] [--json] [--compare] [--keep]
+    kvtide bench [ROOM] [--json] [--compare [BASE]] [--keep]
 
 ROOM is engine, gpu, kv, attention, loss, serving, statistics (calibration of the period tests: percents, minutes), experiment or
 policies. Policies are held against kvpress: its recorded processor seconds, or measured in the same run by the Python that
 KVTIDE_KVPRESS_PYTHON names. Rates are per second of processor time, so that a busy machine
 disturbs them little. `reference` is measured in the same run; it is empty where there is nothing to compare with.
+
+`--json` and `--compare` keep a run as the baseline where none is kept yet, build/bench-baseline.json; `--keep` replaces what is
+kept. `--compare` adds a column of ratios to the baseline, or to BASE: any file that `kvtide bench --json` printed.
 """
 
 import argparse
@@ -263,37 +266,61 @@ def print_table(benchmarks, has_baseline):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
 
 
-def compare(benchmarks, path, keep):
-    """Adds `baseline_ratio` (above 1 is better than kept); keeps this run where none is kept yet."""
-    if keep or not path.exists():
-        kept = json.loads(path.read_text())["benchmarks"] if path.exists() else {}
-        kept.update({one["name"]: {"value": one["value"], "unit": one["unit"]} for one in benchmarks})
-        path.write_text(json.dumps({"benchmarks": kept}, indent=1) + "\n")
-        say(f"kvtide bench: kept as the baseline in {path}")
-        return False
-    kept = json.loads(path.read_text())["benchmarks"]
+def read_baseline(path):
+    """Value and unit by name, of a kept baseline or of what `--json` printed. Raises SystemExit where it is neither."""
+    try:
+        rows = json.loads(path.read_text())["benchmarks"]
+        named = rows.items() if isinstance(rows, dict) else ((row["name"], row) for row in rows)
+        return {str(name): {"value": float(row["value"]), "unit": str(row["unit"])} for name, row in named}
+    except OSError as error:
+        say(f"kvtide bench: {path}: {error.strerror}")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        say(f"kvtide bench: {path}: expected what `kvtide bench --json` prints: {{\"benchmarks\": [{{name, value, unit}}]}}")
+    raise SystemExit(2)
+
+
+def keep(benchmarks, path):
+    """Other rooms' benchmarks stay as they were kept."""
+    kept = read_baseline(path) if path.exists() else {}
+    kept.update({one["name"]: {"value": one["value"], "unit": one["unit"]} for one in benchmarks})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"benchmarks": kept}, indent=1) + "\n")
+    say(f"kvtide bench: kept as the baseline in {path}")
+
+
+def compare(benchmarks, kept):
+    """Adds `baseline_ratio`, above 1 where this run is better; None for what the baseline lacks or counts otherwise."""
     for one in benchmarks:
         old = kept.get(one["name"])
         one["baseline_ratio"] = None
         if old and old["unit"] == one["unit"] and old["value"] > 0 and one["value"] > 0:
             ratio = one["value"] / old["value"]
             one["baseline_ratio"] = ratio if one["unit"].endswith("/s") else 1 / ratio
-    return True
 
 
-def main():
+def parse_arguments(words):
     parser = argparse.ArgumentParser(prog="kvtide bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("room", nargs="?", choices=ROOMS, metavar="ROOM", help=f"one of {', '.join(ROOMS)}; all by default")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
-    parser.add_argument("--compare", action="store_true",
-                        help="against the kept baseline, build/bench-baseline.json; keeps this run when there is none")
+    parser.add_argument("--compare", nargs="?", const="", metavar="BASE",
+                        help="against the kept baseline, or against a file that --json printed")
     parser.add_argument("--keep", action="store_true", help="keep this run as the baseline")
     parser.add_argument("--seconds", type=float, default=0.2, help="least time a repetition (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="repetitions, of which the fastest counts (default %(default)s)")
     parser.add_argument("--build", type=pathlib.Path, default=SOURCE / "build" / "release", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
+    if arguments.compare in ROOMS and arguments.room is None:  # kvtide bench --compare kv
+        arguments.room, arguments.compare = arguments.compare, ""
+    return arguments
 
+
+def main():
+    arguments = parse_arguments(sys.argv[1:])
+    baseline = SOURCE / "build" / "bench-baseline.json"
+    chosen = pathlib.Path(arguments.compare) if arguments.compare else baseline
+    # Read before the minutes of measuring, so that a wrong name is told at once.
+    kept = read_baseline(chosen) if arguments.compare or (arguments.compare is not None and chosen.exists()) else None
     program = arguments.build / "sim" / "kvtide-bench"
     if not program.exists():
         say(f"kvtide bench: {program} is missing; build the target kvtide-bench")
@@ -332,12 +359,14 @@ def main():
                 set_reference(benchmarks[name], "NumPy, one thread", rate)
 
     benchmarks = list(benchmarks.values())
-    baseline = SOURCE / "build" / "bench-baseline.json"
-    has_baseline = (arguments.compare or arguments.keep) and compare(benchmarks, baseline, arguments.keep)
+    if kept is not None:
+        compare(benchmarks, kept)
+    if arguments.keep or ((arguments.json or arguments.compare == "") and not baseline.exists()):
+        keep(benchmarks, baseline)
     if arguments.json:
         print(json.dumps({"benchmarks": benchmarks, "machine": machine(context, arguments.build)}, indent=2))
     else:
-        print_table(benchmarks, has_baseline)
+        print_table(benchmarks, kept is not None)
     return 0 if agrees else 1
 
 

@@ -56,22 +56,87 @@ def test_tier_is_that_of_the_memory_model(name, tier):
     assert bench.tier_of(name) == tier
 
 
-def test_first_comparison_keeps_the_baseline_and_the_next_one_reads_it(tmp_path):
-    path = tmp_path / "baseline.json"
-    assert not bench.compare([row("a", value=10.0), row("b", "ms", 4.0)], path, keep=False)
-    now = [row("a", value=20.0), row("b", "ms", 8.0), row("c")]
-    assert bench.compare(now, path, keep=False)
-    # Twice the rate is twice as good, twice the time half as good; c was not kept.
-    assert [one["baseline_ratio"] for one in now] == [2.0, 0.5, None]
-    assert json.loads(path.read_text())["benchmarks"]["a"]["value"] == 10.0
+def test_ratio_to_the_baseline_is_above_one_where_this_run_is_better():
+    kept = {"a": {"value": 10.0, "unit": "1/s"}, "b": {"value": 4.0, "unit": "ms"}, "d": {"value": 5.0, "unit": "B/s"}}
+    now = [row("a", value=20.0), row("b", "ms", 8.0), row("c"), row("d", "1/s", 5.0), row("a", value=0.0)]
+    bench.compare(now, kept)
+    # Twice the rate is twice as good, twice the time half as good; c was not kept, d counted bytes, nothing is no rate.
+    assert [one["baseline_ratio"] for one in now] == [2.0, 0.5, None, None, None]
 
 
 def test_keeping_one_room_leaves_the_others_in_the_baseline(tmp_path):
-    path = tmp_path / "baseline.json"
-    bench.compare([row("a", value=10.0), row("b", value=1.0)], path, keep=True)
-    bench.compare([row("b", value=2.0)], path, keep=True)
-    kept = json.loads(path.read_text())["benchmarks"]
+    path = tmp_path / "build" / "baseline.json"
+    bench.keep([row("a", value=10.0), row("b", value=1.0)], path)
+    bench.keep([row("b", value=2.0)], path)
+    kept = bench.read_baseline(path)
     assert (kept["a"]["value"], kept["b"]["value"]) == (10.0, 2.0)
+
+
+def test_what_json_prints_is_a_baseline(tmp_path):
+    path = tmp_path / "printed.json"
+    path.write_text(json.dumps({"benchmarks": [row("a", "B/s", 3.0)], "machine": {"cpu": "x"}}))
+    assert bench.read_baseline(path) == {"a": {"value": 3.0, "unit": "B/s"}}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"benchmarks": 1}', '{"benchmarks": [{"name": "a"}]}',
+                                  '{"benchmarks": {"a": {"value": "fast", "unit": "1/s"}}}', '{"benchmarks": {"a": 1}}'])
+def test_what_is_no_baseline_is_a_usage_error_naming_the_file(tmp_path, capsys, text):
+    path = tmp_path / "base.json"
+    path.write_text(text)
+    with pytest.raises(SystemExit) as raised:
+        bench.read_baseline(path)
+    assert raised.value.code == 2
+    assert str(path) in capsys.readouterr().err
+
+
+def test_a_missing_baseline_is_told_before_anything_is_measured(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["bench", "--compare", str(tmp_path / "none.json")])
+    monkeypatch.setattr(bench, "run_cpp", lambda *_: pytest.fail("measured first"))
+    with pytest.raises(SystemExit) as raised:
+        bench.main()
+    assert raised.value.code == 2
+    assert "none.json: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words, room, compare", [([], None, None), (["kv", "--compare"], "kv", ""), (["--compare", "kv"], "kv", ""),
+                                                  (["kv", "--compare", "b.json"], "kv", "b.json"),
+                                                  (["--compare", "b.json"], None, "b.json")])
+def test_a_room_behind_compare_is_the_room(words, room, compare):
+    arguments = bench.parse_arguments(words)
+    assert (arguments.room, arguments.compare) == (room, compare)
+
+
+class Measured:
+    """main() with two made-up benchmarks and neither programs nor references."""
+
+    def __init__(self, monkeypatch, folder):
+        (folder / "build" / "release" / "sim").mkdir(parents=True)
+        (folder / "build" / "release" / "sim" / "kvtide-bench").touch()
+        self.monkeypatch, self.folder = monkeypatch, folder
+        monkeypatch.setattr(bench, "SOURCE", folder)
+        monkeypatch.setattr(bench, "machine", lambda *_: {})
+
+    def run(self, rate, *words):
+        rows = {"kv_memcpy": {"bytes_per_second": rate, "cpu_time": 1.0}, "kv_new": {"cpu_time": 2.0, "time_unit": "ms"}}
+        self.monkeypatch.setattr(bench, "run_cpp", lambda *_: ({"num_cpus": 1, "mhz_per_cpu": 1}, rows))
+        self.monkeypatch.setattr(sys, "argv", ["bench", "kv", "--build", str(self.folder / "build" / "release"), *words])
+        return bench.main()
+
+
+def test_json_keeps_a_baseline_that_compare_reads(tmp_path, monkeypatch, capsys):
+    measured = Measured(monkeypatch, tmp_path)
+    assert measured.run(4e9, "--json") == 0
+    printed = tmp_path / "mine.json"
+    printed.write_text(capsys.readouterr().out)
+    assert measured.run(6e9, "--json", "--compare") == 0  # does not replace what is kept
+    ratios = {one["name"]: one["baseline_ratio"] for one in json.loads(capsys.readouterr().out)["benchmarks"]}
+    assert ratios == {"kv_memcpy": 1.5, "kv_new": 1.0}
+    for base in ([], [str(printed)]):
+        assert measured.run(2e9, "--compare", *base) == 0
+        lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+        assert lines["benchmark"].endswith("to baseline")
+        assert lines["kv_memcpy"].endswith("0.50x")
+        assert lines["kv_new"].endswith("1.00x")
 
 
 @pytest.mark.parametrize("value, unit, shown", [(None, "1/s", "-"), (999.0, "1/s", "999 /s"), (1000.0, "1/s", "1 k/s"),
