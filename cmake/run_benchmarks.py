@@ -29,7 +29,7 @@ PREFIXES = {"gpu": "Memory/|gpu_", "policies": "policies"}
 
 # Benchmark (whole name): the benchmark of the same run that it is held against.
 REFERENCES = [
-    (re.compile(r"kv_integer_codec/.*"), "kv_memcpy"),
+    (re.compile(r"kv_(?:every_)?codec/\w+/(\d+)"), r"kv_memcpy/\1"),
     (re.compile(r"attention_reference/(\d+)"), r"attention_gemm/\1"),
     (re.compile(r"loss_prefix_scan/by_runs"), "loss_prefix_scan/by_caches"),
     (re.compile(r"experiment_sweep/10+"), "experiment_sweep/1"),  # runs a second of a long sweep over those of a single run

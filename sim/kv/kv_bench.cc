@@ -4,11 +4,12 @@
 #include <benchmark/benchmark.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "base/random.h"
+#include "kv/compression/codec.h"
 #include "kv/compression/compression.h"
 #include "kv/compression/evicted_runs.h"
-#include "kv/compression/integer_codec.h"
 #include "kv/testing/random_layer.h"
 
 namespace kvtide::kv {
@@ -21,6 +22,12 @@ constexpr std::int64_t kHeadDim = 64;
 const LayerTensors& layer() {
   static const LayerTensors tensors = testing::random_layer(kNumHeads, kNumPositions, kHeadDim, 1);
   return tensors;
+}
+
+/// One head with a query at every position, for codecs that look at attention.
+const HeadTensors& with_queries() {
+  static const LayerTensors tensors = testing::random_layer(1, kNumPositions, kHeadDim, 1, 10000, true);
+  return tensors.front();
 }
 
 const LayerScores& scores() {
@@ -70,27 +77,69 @@ void kv_evicted_runs(benchmark::State& state) {
 }
 BENCHMARK(kv_evicted_runs)->Unit(benchmark::kMicrosecond);
 
-/// Encoding and decoding of float32 rows in place, in bytes of these rows. kv_memcpy is its reference point.
-void kv_integer_codec(benchmark::State& state, std::int32_t bits, GroupAxis axis) {
-  const RowMatrix source = layer().front().v;
-  const IntegerGroups format{.bits = bits};
-  RowMatrix rows;
+/// Rows of values to encode: as many as one head of the recorded trace has (they stay in the processor's caches), or so
+/// many that they come from memory, where a real cache lies. 64 MiB: twice that is beyond most last-level shares of a core.
+RowMatrix rows_of(std::int64_t num_rows) {
+  return layer().front().v.replicate(num_rows / kNumPositions, 1);
+}
+constexpr std::int64_t kFewRows = kNumPositions;
+constexpr std::int64_t kManyRows = 1 << 18;
+
+/// Encoding and decoding of float32 rows in place, in bytes of these rows. kv_memcpy of as many is its reference point.
+template <typename Code>
+void code_in_place(benchmark::State& state, Code code) {
+  RowMatrix rows = rows_of(state.range(0));
   for (auto _ : state) {
-    rows = source;
-    quantize_rows(rows, 0, rows.rows(), format, axis);
+    code(rows);
     benchmark::DoNotOptimize(rows.data());
     benchmark::ClobberMemory();
   }
-  state.SetBytesProcessed(state.iterations() * source.size() * static_cast<std::int64_t>(sizeof(float)));
+  state.SetBytesProcessed(state.iterations() * rows.size() * static_cast<std::int64_t>(sizeof(float)));
   state.SetLabel("float32 bytes encoded and decoded");
 }
-BENCHMARK_CAPTURE(kv_integer_codec, int4_token, 4, GroupAxis::token)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(kv_integer_codec, int4_channel, 4, GroupAxis::channel)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(kv_integer_codec, int8_token, 8, GroupAxis::token)->Unit(benchmark::kMicrosecond);
+
+void kv_codec(benchmark::State& state, const char* name, GroupAxis axis) {
+  const Codec& codec = find_codec(name);
+  Quantize stage;
+  stage.v_axis = axis;
+  const CodecUse use{&codec, &stage, false, kHeadDim};
+  const std::vector<std::int64_t> block_rows(static_cast<std::size_t>(state.range(0) / 128), 128);
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(state.range(0)));
+  std::iota(positions.begin(), positions.end(), std::int64_t{0});
+  code_in_place(state, [&](RowMatrix& rows) { codec.code(use, {&rows, block_rows, positions, &layer().front()}); });
+}
+#define KVTIDE_CODEC_BENCHMARK(name, format, axis) \
+  BENCHMARK_CAPTURE(kv_codec, name, format, GroupAxis::axis)->Arg(kFewRows)->Arg(kManyRows)->Unit(benchmark::kMicrosecond)
+KVTIDE_CODEC_BENCHMARK(int4_token, "int4", token);
+KVTIDE_CODEC_BENCHMARK(int8_token, "int8", token);
+KVTIDE_CODEC_BENCHMARK(int4_channel, "int4", channel);
+KVTIDE_CODEC_BENCHMARK(int2_channel, "int2", channel);  // KIVI's keys; its values are int2_token
+KVTIDE_CODEC_BENCHMARK(int2_token, "int2", token);
+KVTIDE_CODEC_BENCHMARK(int8_per_token_head, "int8_per_token_head", token);
+KVTIDE_CODEC_BENCHMARK(fp8_e4m3, "fp8_e4m3", token);
+KVTIDE_CODEC_BENCHMARK(fp8_per_token_head, "fp8_per_token_head", token);
+
+/// Every codec on the rows of one head, for the order of them.
+void kv_every_codec(benchmark::State& state, const Codec* codec) {
+  Quantize stage;
+  const CodecUse use{codec, &stage, false, kHeadDim};
+  const std::vector<std::int64_t> block_rows(kFewRows / 128, 128);
+  std::vector<std::int64_t> positions(kFewRows);
+  std::iota(positions.begin(), positions.end(), std::int64_t{0});
+  code_in_place(state, [&](RowMatrix& rows) { codec->code(use, {&rows, block_rows, positions, &with_queries()}); });
+}
+const bool kEveryCodecIsListed = [] {
+  for (const Codec& codec : codecs()) {
+    benchmark::RegisterBenchmark(("kv_every_codec/" + std::string(codec.name)).c_str(), kv_every_codec, &codec)
+        ->Arg(kFewRows)
+        ->Unit(benchmark::kMicrosecond);
+  }
+  return true;
+}();
 
 void kv_memcpy(benchmark::State& state) {
-  const RowMatrix source = layer().front().v;
-  RowMatrix rows(source.rows(), source.cols());
+  const RowMatrix source = rows_of(state.range(0));
+  RowMatrix rows = source;
   const auto bytes = static_cast<std::size_t>(source.size()) * sizeof(float);
   for (auto _ : state) {
     std::memcpy(rows.data(), source.data(), bytes);
@@ -100,7 +149,7 @@ void kv_memcpy(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
   state.SetLabel("float32 bytes copied");
 }
-BENCHMARK(kv_memcpy)->Unit(benchmark::kMicrosecond);
+BENCHMARK(kv_memcpy)->Arg(kFewRows)->Arg(kManyRows)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace kvtide::kv

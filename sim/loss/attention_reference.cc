@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "loss/attention_rows.h"
+#include "loss/value_sums.h"
 
 namespace kvtide::loss {
 namespace {
@@ -22,6 +24,19 @@ void check_shapes(const kv::HeadTensors& head) {
         fmt::format("attention tensors disagree: k [{}, {}], v [{}, {}], q [{}, {}] for {} query heads x {} queries",
                     head.k_post.rows(), head.k_post.cols(), head.v.rows(), head.v.cols(), head.q_post.rows(),
                     head.q_post.cols(), head.group_size, head.num_queries()));
+  }
+}
+
+/// Names the first score that a query sees and that is not finite: products of finite float32 in float64 always are.
+void check_scores(const HeadReference& reference) {
+  if (reference.q.allFinite() && reference.k.allFinite()) return;
+  for (std::int64_t row = 0; row < reference.q.rows(); ++row) {
+    const std::int64_t position = reference.row_positions[static_cast<std::size_t>(row)];
+    for (std::int64_t j = 0; j <= std::min(position, reference.k.rows() - 1); ++j) {
+      if (std::isfinite(reference.q.row(row).cast<double>().dot(reference.k.row(j).cast<double>()))) continue;
+      throw InputError(fmt::format("the attention score of query position {} and key position {} is not finite",
+                                   position, j));
+    }
   }
 }
 
@@ -63,26 +78,21 @@ HeadReference make_head_reference(const kv::HeadTensors& head, MeasureQueries me
     reference.q.row(row) = head.q_post.row(row / num_queries * head.num_queries() + query);
     reference.row_positions.push_back(head.q_positions[static_cast<std::size_t>(query)]);
   }
-  reference.weights.noalias() = reference.q.cast<double>() * (reference.k.cast<double>() * reference.scale).transpose();
+  check_scores(reference);
+  reference.weights.resize(rows, positions);
+  const DoubleMatrix queries = reference.q.cast<double>() * reference.scale;
+  key_products(queries.data(), rows, reference.k.data(), positions, head.head_dim(), reference.weights.data());
   reference.log_sum_exp.resize(rows);
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t seen = std::min(positions, reference.row_positions[static_cast<std::size_t>(row)] + 1);
-    auto scores = reference.weights.row(row);
-    const double largest = scores.head(seen).maxCoeff();
-    double sum = 0;
-    for (std::int64_t j = 0; j < seen; ++j) {
-      if (!std::isfinite(scores(j))) {
-        throw InputError(fmt::format("the attention score of query position {} and key position {} is not finite",
-                                     reference.row_positions[static_cast<std::size_t>(row)], j));
-      }
-      scores(j) = std::exp(scores(j) - largest);
-      sum += scores(j);
-    }
-    scores.head(seen) /= sum;
-    scores.tail(positions - seen).setZero();
-    reference.log_sum_exp(row) = largest + std::log(sum);
+    auto weights = reference.weights.row(row);
+    const ExponentialSum total = exponentiate(weights.data(), seen);
+    weights.head(seen) /= total.sum;
+    weights.tail(positions - seen).setZero();
+    reference.log_sum_exp(row) = total.largest + std::log(total.sum);
   }
-  reference.outputs.noalias() = reference.weights * reference.v.cast<double>();
+  reference.outputs = DoubleMatrix::Zero(rows, head.head_dim());
+  add_value_sums(reference.weights, reference.v, 0, positions, 1.0, reference.outputs);
   if (!reference.outputs.allFinite()) throw InputError("a value of the trace is not finite");
   reference.weights_by_position = reference.weights.transpose().cast<float>();
   reference.attention.resize(static_cast<std::size_t>(positions));

@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "loss/attention_rows.h"
+#include "loss/value_sums.h"
 
 namespace kvtide::loss {
 namespace {
@@ -65,20 +67,24 @@ void weigh_changed(const HeadReference& reference, const kv::EntryTable& table, 
   kv::RowMatrix keys(num_changed, reference.k.cols());
   for (std::int64_t c = 0; c < num_changed; ++c)
     keys.row(c) = table.k.row(result.changed[static_cast<std::size_t>(c)].entry);
-  result.entry_weights.noalias() = (reference.q * keys.transpose()).cast<double>();
-  for (std::int64_t row = 0; row < reference.num_rows(); ++row) {
+  const std::int64_t num_rows = reference.num_rows();
+  const DoubleMatrix queries = reference.q.cast<double>() * reference.scale;
+  result.entry_weights.resize(num_rows, num_changed);
+  key_products(queries.data(), num_rows, keys.data(), num_changed, keys.cols(), result.entry_weights.data());
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    double* weights = result.entry_weights.row(row).data();
+    for (std::int64_t c = 0; c < num_changed; ++c) {
+      const ChangedEntry& entry = result.changed[static_cast<std::size_t>(c)];
+      weights[c] += static_cast<double>(table.bias[static_cast<std::size_t>(entry.entry)]) - reference.log_sum_exp(row);
+    }
+    exponentials(weights, num_changed, kMaxExponent);
     const std::int64_t query = reference.row_positions[static_cast<std::size_t>(row)];
     for (std::int64_t c = 0; c < num_changed; ++c) {
       const ChangedEntry& entry = result.changed[static_cast<std::size_t>(c)];
-      double& weight = result.entry_weights(row, c);
       if (!is_formed(entry, query)) {
-        weight = 0;
+        weights[c] = 0;
       } else if (entry.same_key) {
-        weight = reference.weights(row, entry.members.front());
-      } else {
-        const double score =
-            weight * reference.scale + static_cast<double>(table.bias[static_cast<std::size_t>(entry.entry)]);
-        weight = std::exp(std::min(score - reference.log_sum_exp(row), kMaxExponent));
+        weights[c] = reference.weights(row, entry.members.front());
       }
     }
   }
@@ -127,16 +133,16 @@ HeadComparison compare_head(const HeadReference& reference, const kv::HeadCache&
   result.mass_ratio = weights.rowwise().sum();
   result.mass_ratio += result.entry_weights.rowwise().sum();
   if (with_outputs) {
-    DoubleMatrix values(num_kept, reference.v.cols());
-    for (std::int64_t u = 0; u < num_kept; ++u) {
-      values.row(u) = reference.v.row(kept[static_cast<std::size_t>(u)]).cast<double>();
+    kv::RowMatrix values(num_kept, reference.v.cols());
+    for (std::int64_t u = 0; u < num_kept; ++u) values.row(u) = reference.v.row(kept[static_cast<std::size_t>(u)]);
+    const auto num_changed = static_cast<std::int64_t>(result.changed.size());
+    kv::RowMatrix changed_values(num_changed, reference.v.cols());
+    for (std::int64_t c = 0; c < num_changed; ++c) {
+      changed_values.row(c) = table.v.row(result.changed[static_cast<std::size_t>(c)].entry);
     }
-    result.outputs.noalias() = weights * values;
-    DoubleMatrix changed_values(static_cast<std::int64_t>(result.changed.size()), reference.v.cols());
-    for (std::int64_t c = 0; c < changed_values.rows(); ++c) {
-      changed_values.row(c) = table.v.row(result.changed[static_cast<std::size_t>(c)].entry).cast<double>();
-    }
-    result.outputs.noalias() += result.entry_weights * changed_values;
+    result.outputs = DoubleMatrix::Zero(rows, reference.v.cols());
+    add_value_sums(weights, values, 0, num_kept, 1.0, result.outputs);
+    add_value_sums(result.entry_weights, changed_values, 0, num_changed, 1.0, result.outputs);
   }
   add_unformed(reference, with_outputs, result);
   for (std::int64_t row = 0; row < rows; ++row) {

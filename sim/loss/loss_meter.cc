@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "loss/attention_rows.h"
 #include "loss/bits_lost.h"
 #include "loss/evicted_loss.h"
 #include "loss/head_comparison.h"
@@ -16,49 +17,85 @@ namespace {
 /// An output of zero length has no relative error; below this the error is absolute.
 constexpr double kSmallestOutput = 1e-12;
 
-/// Adds the touched positions' delta_ij to C and C+, row by row, and E.
+/// Rows of a matrix in float64 with zeros behind their channels (padded_channels).
+std::vector<double> padded_rows(const DoubleMatrix& rows) {
+  const std::int64_t width = padded_channels(rows.cols());
+  std::vector<double> padded(static_cast<std::size_t>(rows.rows() * width), 0.0);
+  for (std::int64_t row = 0; row < rows.rows(); ++row) {
+    std::copy_n(rows.row(row).data(), rows.cols(), padded.begin() + row * width);
+  }
+  return padded;
+}
+
+/// A stored entry's omega_ij r_ie for every row and member, and its members' a_ij; 0 for a row before which it is not formed.
+struct EntryWeights {
+  std::vector<double> full;  ///< [member, row]
+  std::vector<double> held;  ///< [member, row]
+};
+
+void weigh_entry(const HeadReference& reference, const HeadComparison& comparison, std::size_t index,
+                 EntryWeights& weights, std::vector<double>& shares) {
+  const ChangedEntry& entry = comparison.changed[index];
+  const auto rows = static_cast<std::size_t>(reference.num_rows());
+  weights.full.assign(entry.members.size() * rows, 0.0);
+  weights.held.assign(entry.members.size() * rows, 0.0);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::int64_t query = reference.row_positions[row];
+    if (query < comparison.first_touched || !is_formed(entry, query)) continue;
+    const auto row_index = static_cast<std::int64_t>(row);
+    const double held = comparison.entry_weights(row_index, static_cast<std::int64_t>(index));
+    member_shares(reference, entry, row_index, shares);
+    for (std::size_t m = 0; m < shares.size(); ++m) {
+      weights.full[m * rows + row] = reference.weights(row_index, entry.members[m]);
+      weights.held[m * rows + row] = shares[m] * held;
+    }
+  }
+}
+
+/// Adds the touched positions' delta_ij to C and C+, and E.
 void attribute_output_error(const HeadReference& reference, const HeadComparison& comparison,
                             const kv::EntryTable& table, HeadLoss& loss) {
-  const double row_weight = 1.0 / static_cast<double>(reference.num_rows());
-  const DoubleMatrix values = reference.v.cast<double>();
-  DoubleMatrix changed_values(static_cast<std::int64_t>(comparison.changed.size()), reference.v.cols());
-  for (std::int64_t c = 0; c < changed_values.rows(); ++c) {
-    changed_values.row(c) = table.v.row(comparison.changed[static_cast<std::size_t>(c)].entry).cast<double>();
-  }
-  std::vector<double> shares;
-  Eigen::RowVectorXd delta(reference.v.cols());
-  for (std::int64_t row = 0; row < reference.num_rows(); ++row) {
-    const std::int64_t query = reference.row_positions[static_cast<std::size_t>(row)];
-    if (query < comparison.first_touched) continue;
-    const Eigen::RowVectorXd output = comparison.outputs.row(row);
-    const Eigen::RowVectorXd error = reference.outputs.row(row) - output;
+  const std::int64_t num_rows = reference.num_rows();
+  const double row_weight = 1.0 / static_cast<double>(num_rows);
+  const DoubleMatrix error = reference.outputs - comparison.outputs;
+  std::vector<double> factors(static_cast<std::size_t>(num_rows), 0.0);
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    if (reference.row_positions[static_cast<std::size_t>(row)] < comparison.first_touched) continue;
     const double norm = std::max(reference.outputs.row(row).norm(), kSmallestOutput);
-    const double relative = error.norm() / norm;
+    const double relative = error.row(row).norm() / norm;
     loss.output_error += row_weight * relative;
     loss.output_error_squared += row_weight * relative * relative;
-    const double factor = row_weight / (norm * norm);
-    const auto attribute = [&](std::int32_t j) {
-      loss.output_loss_signed[static_cast<std::size_t>(j)] += factor * delta.dot(error);
-      loss.output_loss[static_cast<std::size_t>(j)] += factor * delta.squaredNorm();
-    };
-    for (const std::int32_t j : comparison.evicted) {
-      const double weight = reference.weights(row, j);
-      if (weight == 0) continue;
-      delta.noalias() = weight * (values.row(j) - output);
-      attribute(j);
-    }
-    for (std::size_t c = 0; c < comparison.changed.size(); ++c) {
-      const ChangedEntry& entry = comparison.changed[c];
-      if (!is_formed(entry, query)) continue;
-      const auto index = static_cast<std::int64_t>(c);
-      const double held = comparison.entry_weights(row, index);
-      member_shares(reference, entry, row, shares);
-      for (std::size_t m = 0; m < entry.members.size(); ++m) {
-        const std::int32_t j = entry.members[m];
-        delta.noalias() = reference.weights(row, j) * (values.row(j) - output) -
-                          shares[m] * held * (changed_values.row(index) - output);
-        attribute(j);
-      }
+    factors[static_cast<std::size_t>(row)] = row_weight / (norm * norm);
+  }
+  const std::vector<double> outputs = padded_rows(comparison.outputs);
+  const std::vector<double> errors = padded_rows(error);
+  const std::int64_t width = padded_channels(reference.v.cols());
+  const ChangeRows rows{num_rows, width, outputs.data(), errors.data(), factors.data()};
+  std::vector<double> value(static_cast<std::size_t>(width), 0.0);
+  std::vector<double> stored(static_cast<std::size_t>(width), 0.0);
+  const auto attribute = [&](std::int32_t j, const double* full, const double* held) {
+    const float* of_position = reference.v.row(j).data();
+    std::copy(of_position, of_position + reference.v.cols(), value.begin());
+    const OutputShare share = output_share(rows, full, held, value.data(), stored.data());
+    loss.output_loss_signed[static_cast<std::size_t>(j)] += share.signed_loss;
+    loss.output_loss[static_cast<std::size_t>(j)] += share.loss;
+  };
+  std::vector<double> full(static_cast<std::size_t>(num_rows));
+  const std::vector<double> nothing(static_cast<std::size_t>(num_rows), 0.0);
+  for (const std::int32_t j : comparison.evicted) {
+    for (std::int64_t row = 0; row < num_rows; ++row) full[static_cast<std::size_t>(row)] = reference.weights(row, j);
+    attribute(j, full.data(), nothing.data());
+  }
+  EntryWeights weights;
+  std::vector<double> shares;
+  for (std::size_t index = 0; index < comparison.changed.size(); ++index) {
+    const ChangedEntry& entry = comparison.changed[index];
+    weigh_entry(reference, comparison, index, weights, shares);
+    const float* of_entry = table.v.row(entry.entry).data();
+    std::copy(of_entry, of_entry + table.v.cols(), stored.begin());
+    for (std::size_t m = 0; m < entry.members.size(); ++m) {
+      const std::size_t first = m * static_cast<std::size_t>(num_rows);
+      attribute(entry.members[m], weights.full.data() + first, weights.held.data() + first);
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "kv/compression/codec.h"
 #include "kv/compression/evict.h"
 #include "kv/compression/evicted_runs.h"
+#include "kv/compression/half_rounding.h"
 #include "kv/compression/importance.h"
 #include "kv/compression/low_rank.h"
 #include "kv/compression/overlap.h"
@@ -88,7 +89,7 @@ RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool
 }
 
 void round_to_half(RowMatrix& values) {
-  values = values.cast<Eigen::half>().cast<float>().eval();
+  round_to_half(values.data(), values.size());
 }
 
 namespace {

@@ -9,9 +9,7 @@ namespace {
 
 template <const SmallFloat& kFormat>
 void code(const CodecUse&, const CodecRows& rows) {
-  for (std::int64_t element = 0; element < rows.values->size(); ++element) {
-    rows.values->data()[element] = kFormat.round(rows.values->data()[element]);
-  }
+  kFormat.round_all(rows.values->data(), rows.values->size());
 }
 
 template <const SmallFloat& kFormat>

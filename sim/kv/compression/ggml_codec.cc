@@ -12,16 +12,13 @@
 #include <cmath>
 
 #include "kv/compression/codec.h"
+#include "kv/compression/half_rounding.h"
 
 namespace kvtide::kv {
 namespace {
 
 constexpr std::int64_t kBlock = 32;
 using Row = Eigen::Ref<Eigen::Array<float, 1, Eigen::Dynamic>>;
-
-float to_half(float x) {
-  return static_cast<float>(static_cast<Eigen::half>(x));
-}
 
 /// The value of largest magnitude, the first of equal ones, with its sign.
 float extreme(const Row& x) {
@@ -39,7 +36,7 @@ float extreme(const Row& x) {
 void code_q8_0(Row x) {
   const float scale = x.abs().maxCoeff() / 127.0F;
   const float inverse = scale != 0 ? 1.0F / scale : 0.0F;
-  const float stored = to_half(scale);
+  const float stored = nearest_half(scale);
   for (float& element : x) element = std::round(element * inverse) * stored;
 }
 
@@ -49,7 +46,7 @@ void code_signed(Row x) {
   constexpr float kTop = 2 * kHalf - 1;
   const float scale = extreme(x) / -kHalf;
   const float inverse = scale != 0 ? 1.0F / scale : 0.0F;
-  const float stored = to_half(scale);
+  const float stored = nearest_half(scale);
   for (float& element : x) {
     const float level = std::min(kTop, std::trunc(element * inverse + kHalf + 0.5F));
     element = (level - kHalf) * stored;
@@ -62,8 +59,8 @@ void code_with_minimum(Row x) {
   const float minimum = x.minCoeff();
   const float scale = (x.maxCoeff() - minimum) / kTop;
   const float inverse = scale != 0 ? 1.0F / scale : 0.0F;
-  const float stored = to_half(scale);
-  const float stored_minimum = to_half(minimum);
+  const float stored = nearest_half(scale);
+  const float stored_minimum = nearest_half(minimum);
   for (float& element : x) {
     const float level = std::min(kTop, std::trunc((element - minimum) * inverse + 0.5F));
     element = level * stored + stored_minimum;
@@ -100,7 +97,7 @@ void code_iq4_nl(Row x) {
     weighted_qx += weight * level * x[index];
     weighted_qq += weight * level * level;
   }
-  const float stored = to_half(weighted_qq > 0 ? weighted_qx / weighted_qq : 0.0F);
+  const float stored = nearest_half(weighted_qq > 0 ? weighted_qx / weighted_qq : 0.0F);
   for (std::int64_t index = 0; index < x.size(); ++index) x[index] = levels[static_cast<std::size_t>(index)] * stored;
 }
 

@@ -1,16 +1,12 @@
 #include "kv/compression/integer_codec.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kv/compression/codec.h"
+#include "kv/compression/group_codes.h"
 
 namespace kvtide::kv {
 namespace {
-
-float to_half(float x) {
-  return static_cast<float>(static_cast<Eigen::half>(x));
-}
 
 constexpr Bytes kFp16Bytes = 2;
 
@@ -18,19 +14,9 @@ Bytes metadata_of_group(bool is_symmetric) {
   return is_symmetric ? kFp16Bytes : 2 * kFp16Bytes;
 }
 
-template <typename Group>
-void encode_and_decode(Group&& group, const IntegerGroups& format) {
-  const float largest_code = static_cast<float>((1 << (format.is_symmetric ? format.bits - 1 : format.bits)) - 1);
-  const float smallest_code = format.is_symmetric ? -largest_code : 0.0F;
-  const float zero = format.is_symmetric ? 0.0F : to_half(group.minCoeff());
-  const float range = format.is_symmetric ? group.cwiseAbs().maxCoeff() : group.maxCoeff() - zero;
-  const float scale = to_half(range / largest_code);
-  if (scale == 0) {
-    group.setConstant(zero);
-    return;
-  }
-  group = ((group.array() - zero) / scale).round().max(smallest_code).min(largest_code).matrix() * scale;
-  group.array() += zero;
+GroupLevels levels_of(const IntegerGroups& format) {
+  const auto largest = static_cast<float>((1 << (format.is_symmetric ? format.bits - 1 : format.bits)) - 1);
+  return {.smallest = format.is_symmetric ? -largest : 0.0F, .largest = largest, .is_symmetric = format.is_symmetric};
 }
 
 IntegerGroups groups_of(const CodecUse& use) {
@@ -77,20 +63,24 @@ double effective_bits(const IntegerGroups& format) {
 
 void quantize_rows(RowMatrix& values, std::int64_t first, std::int64_t num_rows, const IntegerGroups& format,
                    GroupAxis axis) {
+  const GroupLevels levels = levels_of(format);
+  const std::int64_t columns = values.cols();
   const std::int64_t end = first + num_rows;
   if (axis == GroupAxis::channel) {
     for (std::int64_t row = first; row < end; row += format.group) {
-      const std::int64_t rows = std::min(format.group, end - row);
-      for (std::int64_t column = 0; column < values.cols(); ++column) {
-        encode_and_decode(values.col(column).segment(row, rows), format);
-      }
+      code_columns(values.row(row).data(), columns, std::min(format.group, end - row), columns, levels);
     }
-  } else {
-    for (std::int64_t row = first; row < end; ++row) {
-      for (std::int64_t column = 0; column < values.cols(); column += format.group) {
-        encode_and_decode(values.row(row).segment(column, std::min(format.group, values.cols() - column)), format);
-      }
-    }
+    return;
+  }
+  const std::int64_t whole = columns / format.group;
+  const std::int64_t rest = columns % format.group;
+  if (rest == 0) {
+    if (num_rows > 0) code_groups(values.row(first).data(), format.group, num_rows * whole, levels);
+    return;
+  }
+  for (std::int64_t row = first; row < end; ++row) {
+    code_groups(values.row(row).data(), format.group, whole, levels);
+    code_groups(values.row(row).data() + whole * format.group, rest, 1, levels);
   }
 }
 

@@ -3,6 +3,7 @@
 // Example: head_dim 128, int4: 64 B of codes + 4 B = 68 B a row, 4.25 bits an element.
 
 #include "kv/compression/codec.h"
+#include "kv/compression/group_codes.h"
 #include "kv/compression/integer_codec.h"
 #include "kv/compression/small_float.h"
 
@@ -17,18 +18,18 @@ Bytes row_bytes(const CodecUse& use) {
 
 void code_integer(const CodecUse& use, const CodecRows& rows) {
   const auto largest = static_cast<float>((1 << (use.codec->bits - 1)) - 1);
-  for (std::int64_t row = 0; row < rows.values->rows(); ++row) {
-    auto values = rows.values->row(row).array();
-    const float scale = values.abs().maxCoeff() / largest;
-    if (scale > 0) values = (values / scale).round().max(-largest).min(largest) * scale;
-  }
+  code_groups(rows.values->data(), rows.values->cols(), rows.values->rows(),
+              {.smallest = -largest, .largest = largest, .is_symmetric = true, .has_half_metadata = false});
 }
 
 void code_float(const CodecUse&, const CodecRows& rows) {
   for (std::int64_t row = 0; row < rows.values->rows(); ++row) {
-    auto values = rows.values->row(row).array();
-    const float scale = values.abs().maxCoeff() / kE4M3.largest;
-    if (scale > 0) values = (values / scale).unaryExpr([](float x) { return kE4M3.round(x); }) * scale;
+    auto values = rows.values->row(row);
+    const float scale = values.cwiseAbs().maxCoeff() / kE4M3.largest;
+    if (scale == 0) continue;
+    values /= scale;
+    kE4M3.round_all(values.data(), values.size());
+    values *= scale;
   }
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/vector_width.h"
+
 namespace kvtide::kv {
 namespace {
 
@@ -16,14 +18,10 @@ std::int32_t quantum_exponent(const SmallFloat& format, float magnitude) {
 
 }  // namespace
 
-float SmallFloat::round(float value) const {
-  if (std::isnan(value)) return has_nan ? value : largest;
-  const float magnitude = std::min(std::abs(value), largest);
-  const std::int32_t quantum = quantum_exponent(*this, magnitude);
-  // Scaling by a power of two is exact; nearbyint rounds ties to even, and so does the code: its last bit is the
-  // mantissa's.
-  const float rounded = std::ldexp(std::nearbyint(std::ldexp(magnitude, -quantum)), quantum);
-  return std::copysign(std::min(rounded, largest), value);
+KVTIDE_EVERY_VECTOR_WIDTH
+void SmallFloat::round_all(float* values, std::int64_t count) const {
+  const SmallFloat format = *this;
+  for (std::int64_t index = 0; index < count; ++index) values[index] = format.round(values[index]);
 }
 
 std::uint8_t SmallFloat::encode(float value) const {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/random.h"
+
 namespace kvtide::kv {
 namespace {
 
@@ -70,6 +72,25 @@ TEST(SmallFloat, RoundsToNearestAndTiesToTheEvenCode) {
   }
 }
 
+// round() works on the bits, encode() by powers of two: the same number, whatever the value, and round_all() the same again.
+TEST(SmallFloat, RoundingIsDecodingTheCode) {
+  RandomStream random(1, "small_float");
+  for (const Case& c : kCases) {
+    std::vector<float> values;
+    std::vector<float> expected;
+    for (int i = 0; i < 5000; ++i) {
+      // From far below the smallest subnormal to beyond the largest number.
+      const auto value = static_cast<float>(std::ldexp(random.uniform() * 2 - 1, static_cast<int>(random.below(44)) - 24));
+      values.push_back(value);
+      expected.push_back(c.format.decode(c.format.encode(value)));
+      ASSERT_EQ(c.format.round(value), expected.back()) << c.name << " " << value;
+      ASSERT_EQ(std::signbit(c.format.round(value)), std::signbit(value)) << c.name << " " << value;
+    }
+    c.format.round_all(values.data(), static_cast<std::int64_t>(values.size()));
+    EXPECT_EQ(values, expected) << c.name;
+  }
+}
+
 TEST(SmallFloat, SaturatesAtTheLargestFiniteNumber) {
   EXPECT_EQ(kE4M3.round(449.0F), 448.0F);
   EXPECT_EQ(kE4M3.round(1e30F), 448.0F);
@@ -77,6 +98,7 @@ TEST(SmallFloat, SaturatesAtTheLargestFiniteNumber) {
   EXPECT_EQ(kE5M2.round(1e30F), 57344.0F);
   EXPECT_EQ(kE2M1.round(-7.0F), -6.0F);
   EXPECT_TRUE(std::isnan(kE4M3.round(NAN)));
+  EXPECT_EQ(kE2M1.round(-NAN), 6.0F);  // a format without it
 }
 
 }  // namespace
