@@ -80,8 +80,8 @@ HeadReference make_head_reference(const kv::HeadTensors& head, MeasureQueries me
   }
   check_scores(reference);
   reference.weights.resize(rows, positions);
-  const DoubleMatrix queries = reference.q.cast<double>() * reference.scale;
-  key_products(queries.data(), rows, reference.k.data(), positions, head.head_dim(), reference.weights.data());
+  const DoubleMatrix scaled = reference.q.cast<double>() * reference.scale;
+  key_products(scaled.data(), rows, reference.k.data(), positions, head.head_dim(), reference.weights.data());
   reference.log_sum_exp.resize(rows);
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t seen = std::min(positions, reference.row_positions[static_cast<std::size_t>(row)] + 1);

@@ -24,28 +24,38 @@ MassLoss mass_loss(const HeadReference& reference, const HeadComparison& compari
   for (const std::int32_t j : comparison.evicted)
     lost[static_cast<std::size_t>(j)] = reference.attention[static_cast<std::size_t>(j)];
 
-  const double row_weight = 1.0 / static_cast<double>(reference.num_rows());
-  std::vector<double> shares;
-  for (std::int64_t row = 0; row < reference.num_rows(); ++row) {
+  const std::int64_t rows = reference.num_rows();
+  const double row_weight = 1.0 / static_cast<double>(rows);
+  // Untouched keys shrink only where the others grew: S > 1.
+  Eigen::VectorXd shrink = Eigen::VectorXd::Zero(rows);
+  Eigen::VectorXd inverse_ratio = Eigen::VectorXd::Zero(rows);
+  Eigen::RowVectorXd shrunk = Eigen::RowVectorXd::Zero(reference.num_positions());
+  for (std::int64_t row = 0; row < rows; ++row) {
     const double ratio = comparison.mass_ratio(row);
-    // Untouched keys shrink only where the others grew: S > 1.
-    const double shrink = ratio > 1 ? 1.0 - 1.0 / ratio : 0.0;
-    if (shrink > 0) {
-      for (std::size_t j = 0; j < positions; ++j) {
-        if (comparison.state[j] != PositionState::untouched) continue;
-        lost[j] += row_weight * shrink * reference.weights(row, static_cast<std::int64_t>(j));
+    if (ratio > 0) inverse_ratio(row) = 1.0 / ratio;
+    if (!(ratio > 1)) continue;
+    shrink(row) = 1.0 - 1.0 / ratio;
+    shrunk += row_weight * shrink(row) * reference.weights.row(row);
+  }
+  for (std::size_t j = 0; j < positions; ++j) {
+    if (comparison.state[j] == PositionState::untouched) lost[j] += shrunk(static_cast<std::int64_t>(j));
+  }
+  std::vector<double> shares;
+  for (std::size_t c = 0; c < comparison.changed.size(); ++c) {
+    const ChangedEntry& entry = comparison.changed[c];
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const bool formed = is_formed(entry, reference.row_positions[static_cast<std::size_t>(row)]);
+      const double held = comparison.entry_weights(row, static_cast<std::int64_t>(c)) * inverse_ratio(row);
+      if (entry.members.size() == 1) {
+        const std::int32_t j = entry.members.front();
+        const double full = reference.weights(row, j);
+        lost[static_cast<std::size_t>(j)] += row_weight * (formed ? std::max(0.0, full - held) : shrink(row) * full);
+        continue;
       }
-    }
-    const std::int64_t query = reference.row_positions[static_cast<std::size_t>(row)];
-    for (std::size_t c = 0; c < comparison.changed.size(); ++c) {
-      const ChangedEntry& entry = comparison.changed[c];
-      const bool formed = is_formed(entry, query);
       if (formed) member_shares(reference, entry, row, shares);
-      const double held =
-          formed && ratio > 0 ? comparison.entry_weights(row, static_cast<std::int64_t>(c)) / ratio : 0.0;
       for (std::size_t m = 0; m < entry.members.size(); ++m) {
         const double full = reference.weights(row, entry.members[m]);
-        const double gone = formed ? std::max(0.0, full - shares[m] * held) : shrink * full;
+        const double gone = formed ? std::max(0.0, full - shares[m] * held) : shrink(row) * full;
         lost[static_cast<std::size_t>(entry.members[m])] += row_weight * gone;
       }
     }
