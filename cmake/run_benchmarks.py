@@ -30,7 +30,9 @@ PREFIXES = {"gpu": "Memory/|gpu_", "policies": "policies"}
 # Benchmark (whole name): the benchmark of the same run that it is held against.
 REFERENCES = [
     (re.compile(r"kv_(?:every_)?codec/\w+/(\d+)"), r"kv_memcpy/\1"),
-    (re.compile(r"attention_reference/(\d+)"), r"attention_gemm/\1"),
+    # The machine's BLAS where there is one, else Eigen: the later of two wins.
+    (re.compile(r"attention_(?:reference|replay)/(\d+)"), r"attention_gemm/\1"),
+    (re.compile(r"attention_(?:reference|replay|gemm)/(\d+)"), r"attention_blas/\1"),
     (re.compile(r"loss_prefix_scan/by_runs"), "loss_prefix_scan/by_caches"),
     (re.compile(r"experiment_sweep/10+"), "experiment_sweep/1"),  # runs a second of a long sweep over those of a single run
     (re.compile(r"experiment_jobs/2/real_time"), "experiment_jobs/1/real_time"),  # 2 is perfect

@@ -56,7 +56,8 @@ TEST(TimeOrder, NothingEverRunsInThePast) {
       ++seen;
     };
     std::vector<ProcessHandle> handles;
-    for (int i = 0; i < 12; ++i) handles.push_back(simulation.start(wander(simulation, resource, store, random, watch)));
+    for (int i = 0; i < 12; ++i)
+      handles.push_back(simulation.start(wander(simulation, resource, store, random, watch)));
     // Some end half-way, holding what they hold.
     for (int i = 0; i < 4; ++i) {
       simulation.schedule_at(Picoseconds{20 + 10 * i}, [&, i] {

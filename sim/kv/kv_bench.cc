@@ -108,8 +108,11 @@ void kv_codec(benchmark::State& state, const char* name, GroupAxis axis) {
   std::iota(positions.begin(), positions.end(), std::int64_t{0});
   code_in_place(state, [&](RowMatrix& rows) { codec.code(use, {&rows, block_rows, positions, &layer().front()}); });
 }
-#define KVTIDE_CODEC_BENCHMARK(name, format, axis) \
-  BENCHMARK_CAPTURE(kv_codec, name, format, GroupAxis::axis)->Arg(kFewRows)->Arg(kManyRows)->Unit(benchmark::kMicrosecond)
+#define KVTIDE_CODEC_BENCHMARK(name, format, axis)           \
+  BENCHMARK_CAPTURE(kv_codec, name, format, GroupAxis::axis) \
+      ->Arg(kFewRows)                                        \
+      ->Arg(kManyRows)                                       \
+      ->Unit(benchmark::kMicrosecond)
 KVTIDE_CODEC_BENCHMARK(int4_token, "int4", token);
 KVTIDE_CODEC_BENCHMARK(int8_token, "int8", token);
 KVTIDE_CODEC_BENCHMARK(int4_channel, "int4", channel);

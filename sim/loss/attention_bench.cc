@@ -1,10 +1,12 @@
-// Speed of the attention reference beside the two matrix products in it, written plainly in Eigen: what the softmax,
-// the checks and the figures of every position cost on top.
+// Speed of replayed attention beside the two matrix products in it, in float64: what the softmax, the checks and the figures of
+// every position cost on top. The products are written plainly in Eigen and, where the machine has a BLAS, asked of that.
 
 #include <benchmark/benchmark.h>
+#include <dlfcn.h>
 
 #include "loss/attention_reference.h"
 #include "loss/hand_made_heads.h"
+#include "loss/loss_meter.h"
 
 namespace kvtide::loss {
 namespace {
@@ -23,24 +25,78 @@ void attention_reference(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(make_head_reference(head, {0, 1 << 20}));
   count_operations(state, state.range(0));
 }
-BENCHMARK(attention_reference)->Arg(12)->Arg(90)->Unit(benchmark::kMillisecond);
+BENCHMARK(attention_reference)->Arg(12)->Arg(90)->Arg(512)->Unit(benchmark::kMillisecond);
+
+/// The compressed side of it: every key and value read back with an error, every figure of every position.
+void attention_replay(benchmark::State& state) {
+  const kv::HeadTensors head = white_head(kNumPositions, state.range(0), kHeadDim);
+  const HeadReference reference = make_head_reference(head, {0, 1 << 20});
+  const kv::HeadCache cache = round_rows(head, 16);
+  for (auto _ : state) benchmark::DoNotOptimize(measure_head(reference, cache));
+  count_operations(state, state.range(0));
+}
+BENCHMARK(attention_replay)->Arg(12)->Arg(90)->Arg(512)->Unit(benchmark::kMillisecond);
+
+struct Factors {
+  DoubleMatrix q, k, v, weights, outputs;
+};
+
+Factors factors_of(std::int64_t rows) {
+  const kv::HeadTensors head = white_head(kNumPositions, rows, kHeadDim);
+  return {head.q_post.cast<double>(), head.k_post.cast<double>(), head.v.cast<double>(),
+          DoubleMatrix(rows, kNumPositions), DoubleMatrix(rows, kHeadDim)};
+}
 
 void attention_gemm(benchmark::State& state) {
-  const kv::HeadTensors head = white_head(kNumPositions, state.range(0), kHeadDim);
-  const DoubleMatrix q = head.q_post.cast<double>();
-  const DoubleMatrix k = head.k_post.cast<double>();
-  const DoubleMatrix v = head.v.cast<double>();
-  DoubleMatrix weights(q.rows(), k.rows());
-  DoubleMatrix outputs(q.rows(), v.cols());
+  Factors of = factors_of(state.range(0));
   for (auto _ : state) {
-    weights.noalias() = q * k.transpose();
-    outputs.noalias() = weights * v;
-    benchmark::DoNotOptimize(outputs.data());
+    of.weights.noalias() = of.q * of.k.transpose();
+    of.outputs.noalias() = of.weights * of.v;
+    benchmark::DoNotOptimize(of.outputs.data());
     benchmark::ClobberMemory();
   }
   count_operations(state, state.range(0));
 }
-BENCHMARK(attention_gemm)->Arg(12)->Arg(90)->Unit(benchmark::kMillisecond);
+BENCHMARK(attention_gemm)->Arg(12)->Arg(90)->Arg(512)->Unit(benchmark::kMillisecond);
+
+using Dgemm = void (*)(const char*, const char*, const int*, const int*, const int*, const double*, const double*,
+                       const int*, const double*, const int*, const double*, double*, const int*);
+
+/// The machine's BLAS on one thread; null where there is none.
+Dgemm find_blas() {
+  for (const char* name : {"libopenblas.so.0", "libblas.so.3"}) {
+    void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) continue;
+    if (void* set = dlsym(library, "openblas_set_num_threads")) reinterpret_cast<void (*)(int)>(set)(1);
+    if (void* found = dlsym(library, "dgemm_")) return reinterpret_cast<Dgemm>(found);
+  }
+  return nullptr;
+}
+
+void attention_blas(benchmark::State& state) {
+  static const Dgemm dgemm = find_blas();
+  if (dgemm == nullptr) {
+    state.SkipWithError("this machine has no BLAS");
+    return;
+  }
+  Factors of = factors_of(state.range(0));
+  const auto rows = static_cast<int>(state.range(0));
+  const int positions = kNumPositions;
+  const int channels = kHeadDim;
+  const double one = 1;
+  const double zero = 0;
+  for (auto _ : state) {
+    // Rows of ours are columns of Fortran's: weights' = k q', outputs' = v' weights'.
+    dgemm("T", "N", &positions, &rows, &channels, &one, of.k.data(), &channels, of.q.data(), &channels, &zero,
+          of.weights.data(), &positions);
+    dgemm("N", "N", &channels, &rows, &positions, &one, of.v.data(), &channels, of.weights.data(), &positions, &zero,
+          of.outputs.data(), &channels);
+    benchmark::DoNotOptimize(of.outputs.data());
+    benchmark::ClobberMemory();
+  }
+  count_operations(state, state.range(0));
+}
+BENCHMARK(attention_blas)->Arg(12)->Arg(90)->Arg(512)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace kvtide::loss

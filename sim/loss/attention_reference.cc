@@ -34,8 +34,8 @@ void check_scores(const HeadReference& reference) {
     const std::int64_t position = reference.row_positions[static_cast<std::size_t>(row)];
     for (std::int64_t j = 0; j <= std::min(position, reference.k.rows() - 1); ++j) {
       if (std::isfinite(reference.q.row(row).cast<double>().dot(reference.k.row(j).cast<double>()))) continue;
-      throw InputError(fmt::format("the attention score of query position {} and key position {} is not finite",
-                                   position, j));
+      throw InputError(
+          fmt::format("the attention score of query position {} and key position {} is not finite", position, j));
     }
   }
 }

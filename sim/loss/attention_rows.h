@@ -33,10 +33,10 @@ void exponentials(double* values, std::int64_t count, double highest);
 /// What the queries bring to every position's output loss; loss_meter.h has the names. Channels padded.
 struct ChangeRows {
   std::int64_t num_rows = 0;
-  std::int64_t num_channels = 0;     ///< padded
-  const double* outputs = nullptr;   ///< [row, channel] ohat_i
-  const double* errors = nullptr;    ///< [row, channel] o_i - ohat_i
-  const double* factors = nullptr;   ///< [row] w_i / |o_i|^2
+  std::int64_t num_channels = 0;    ///< padded
+  const double* outputs = nullptr;  ///< [row, channel] ohat_i
+  const double* errors = nullptr;   ///< [row, channel] o_i - ohat_i
+  const double* factors = nullptr;  ///< [row] w_i / |o_i|^2
 };
 
 struct OutputShare {

@@ -118,7 +118,8 @@ TEST(Metamorphic, MovingGridAndContentTogetherChangesNothing) {
         setting.stages = stages;
         // What scores at least this stays, so that the prefix' blocks take nobody's place.
         for (kv::Stage& stage : setting.stages) {
-          if (auto* evict = std::get_if<kv::Evict>(&stage)) evict->threshold = evict->granularity == kv::Granularity::block ? 2000 : 128;
+          if (auto* evict = std::get_if<kv::Evict>(&stage))
+            evict->threshold = evict->granularity == kv::Granularity::block ? 2000 : 128;
         }
         setting.grid_offset = offset;
         kv::Compression moved = setting;
@@ -134,7 +135,8 @@ TEST(Metamorphic, MovingGridAndContentTogetherChangesNothing) {
           const auto k = static_cast<std::size_t>(position + shift);
           if (offset == 0) {
             ASSERT_NEAR(there.lost_mass[k], here.lost_mass[j], 1e-9) << name << " by " << shift << " at " << position;
-            ASSERT_NEAR(there.output_loss[k], here.output_loss[j], 1e-6) << name << " by " << shift << " at " << position;
+            ASSERT_NEAR(there.output_loss[k], here.output_loss[j], 1e-6)
+                << name << " by " << shift << " at " << position;
           }
           ASSERT_EQ(there.bits_lost[k] > 0, here.bits_lost[j] > 0) << name << " by " << shift << " at " << position;
         }

@@ -153,7 +153,8 @@ INSTANTIATE_TEST_SUITE_P(Caches, ConservationOfTokens,
 class ErraticStepTime : public StepTime {
  public:
   Picoseconds duration(const StepShape& shape) override {
-    return Picoseconds{1 + static_cast<std::int64_t>(mix64(static_cast<std::uint64_t>(shape.num_tokens())) % 1'000'000)};
+    return Picoseconds{1 +
+                       static_cast<std::int64_t>(mix64(static_cast<std::uint64_t>(shape.num_tokens())) % 1'000'000)};
   }
 };
 

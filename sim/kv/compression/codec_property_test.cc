@@ -25,7 +25,9 @@ RowMatrix drawn(Shape shape, std::uint64_t seed) {
     const double normal = random.normal();
     // Heavy: Student's t with two degrees of freedom, bounded so that fp16 holds it.
     const double heavy = std::clamp(normal / std::sqrt(-std::log(1 - random.uniform())), -100.0, 100.0);
-    rows.data()[i] = static_cast<float>(shape == Shape::gaussian ? normal : shape == Shape::uniform ? random.uniform() : heavy);
+    rows.data()[i] = static_cast<float>(shape == Shape::gaussian  ? normal
+                                        : shape == Shape::uniform ? random.uniform()
+                                                                  : heavy);
   }
   return rows;
 }
@@ -113,8 +115,8 @@ TEST(EveryCodec, FloatsReadBackAreTheirOwnCodes) {
 // Twice the numbers, twice the error: scales and zero points double with them (a power of two; nothing is subnormal here).
 TEST(EveryCodec, ErrorScalesWithTheNumbers) {
   const RowMatrix rows = drawn(Shape::gaussian, 4);
-  for (const std::string name : {"int2", "int4", "int8", "int4_per_token_head", "fp8_per_token_head", "qserve_kv4", "q8_0", "q5_1",
-                                 "mxfp4", "turboquant4"}) {
+  for (const std::string name : {"int2", "int4", "int8", "int4_per_token_head", "fp8_per_token_head", "qserve_kv4",
+                                 "q8_0", "q5_1", "mxfp4", "turboquant4"}) {
     const double error = squared_error(read_back(name, rows, false, GroupAxis::token), rows);
     const double doubled = squared_error(read_back(name, 2 * rows, false, GroupAxis::token), 2 * rows);
     EXPECT_NEAR(doubled, 4 * error, 1e-5 * error) << name;

@@ -97,7 +97,8 @@ void code_columns(float* values, std::int64_t stride, std::int64_t num_rows, std
       }
     }
     find_scales(low, high, inverse, known);
-    for (std::int64_t column = 0; column < kAtOnce; ++column) inverse[column] = high[column] == 0 ? 0.0F : inverse[column];
+    for (std::int64_t column = 0; column < kAtOnce; ++column)
+      inverse[column] = high[column] == 0 ? 0.0F : inverse[column];
     for (std::int64_t row = 0; row < num_rows; ++row) {
       float* of_row = part + row * stride;
       for (std::int64_t column = 0; column < count; ++column) {

@@ -41,14 +41,15 @@ std::vector<float> plainly(std::vector<float> group, const GroupLevels& levels) 
     const volatile float inverse = 1.0F / scale;
     const volatile float difference = value - zero;
     const volatile float code = difference * inverse;
-    const volatile float back = std::round(std::min(std::max(static_cast<float>(code), levels.smallest), levels.largest)) * scale;
+    const volatile float back =
+        std::round(std::min(std::max(static_cast<float>(code), levels.smallest), levels.largest)) * scale;
     value = back + zero;
   }
   return group;
 }
 
-const std::vector<GroupLevels> kLevels{{0, 15, false, true},    {0, 3, false, true},     {0, 255, false, true},
-                                       {-7, 7, true, true},     {-127, 127, true, true}, {-127, 127, true, false},
+const std::vector<GroupLevels> kLevels{{0, 15, false, true}, {0, 3, false, true},     {0, 255, false, true},
+                                       {-7, 7, true, true},  {-127, 127, true, true}, {-127, 127, true, false},
                                        {0, 15, false, false}};
 
 TEST(GroupCodes, GroupsOfAnyLengthAreWhatTheDefinitionSays) {

@@ -33,8 +33,8 @@ TEST(HalfRounding, EveryHalfIsItsOwnNumber) {
 TEST(HalfRounding, TiesGoToTheEvenNeighbourAndNothingElseDoes) {
   for (std::uint16_t code = 0; code < 0x7BFF; ++code) {
     const float low = static_cast<float>(Eigen::half(Eigen::half_impl::raw_uint16_to_half(code)));
-    const float high = static_cast<float>(
-        Eigen::half(Eigen::half_impl::raw_uint16_to_half(static_cast<std::uint16_t>(code + 1))));
+    const float high =
+        static_cast<float>(Eigen::half(Eigen::half_impl::raw_uint16_to_half(static_cast<std::uint16_t>(code + 1))));
     const float middle = low + (high - low) / 2;
     ASSERT_EQ(nearest_half(middle), code % 2 == 0 ? low : high) << middle;
     ASSERT_EQ(nearest_half(std::nextafter(middle, 0.0F)), low) << middle;

@@ -80,7 +80,8 @@ TEST(SmallFloat, RoundingIsDecodingTheCode) {
     std::vector<float> expected;
     for (int i = 0; i < 5000; ++i) {
       // From far below the smallest subnormal to beyond the largest number.
-      const auto value = static_cast<float>(std::ldexp(random.uniform() * 2 - 1, static_cast<int>(random.below(44)) - 24));
+      const auto value =
+          static_cast<float>(std::ldexp(random.uniform() * 2 - 1, static_cast<int>(random.below(44)) - 24));
       values.push_back(value);
       expected.push_back(c.format.decode(c.format.encode(value)));
       ASSERT_EQ(c.format.round(value), expected.back()) << c.name << " " << value;
