@@ -16,7 +16,7 @@ constexpr std::int64_t kPositions = 256;
 constexpr std::int64_t kHeadDim = 16;
 
 std::vector<std::pair<std::string, std::vector<kv::Stage>>> stacks() {
-  const kv::Quantize int4{};
+  const kv::Quantize int4{.group = 16};
   return {{"evict", {kv::Evict{}}},
           {"evict tokens", {kv::Evict{.granularity = kv::Granularity::token}}},
           {"pool", {kv::Pool{}}},
@@ -172,7 +172,7 @@ TEST(Metamorphic, MoreBitsNeverLoseMore) {
   for (const std::string format : {"int2", "int3", "int4", "int8"}) {
     kv::Compression setting;
     setting.block_size = 32;
-    setting.stages = {kv::Quantize{.k_format = format, .v_format = format}};
+    setting.stages = {kv::Quantize{.k_format = format, .v_format = format, .group = 16}};
     const HeadLoss loss = loss_of(setting, tensors, {});
     double bits = 0;
     for (const double lost : loss.bits_lost) bits += lost;
