@@ -142,7 +142,9 @@ TEST_P(ConservationOfTokens, EachIsComputedOrFoundOnceAndOnceMoreForEveryLoss) {
     EXPECT_LE(counters.hit_blocks, counters.prompt_blocks);
     EXPECT_EQ(finished, static_cast<std::int64_t>(kRequests));
     EXPECT_EQ(scheduler.num_free_blocks(), GetParam().usable_blocks);
-    if (GetParam().usable_blocks < 20) EXPECT_GT(counters.preemptions, 0) << "nothing was lost in this test";
+    if (GetParam().usable_blocks < 20) {
+      EXPECT_GT(counters.preemptions, 0) << "nothing was lost in this test";
+    }
   }
 }
 
