@@ -14,7 +14,7 @@ from .results import Results
 from .verdict import verdict
 
 MOST_DETAILED = 60  # runs with figures of their own; the page stays under 6 MB
-MOST_DETAIL_BYTES = 3_000_000
+MOST_DETAIL_BYTES = 2_600_000
 MOST_COMPARED = 3  # beside the setting shown; more curves cannot be told apart
 
 

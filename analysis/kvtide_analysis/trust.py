@@ -62,9 +62,14 @@ def table(parts: list[Part]) -> str:
         if part.missing:
             lines.append(f"| {part.part} | not checked: {part.missing} | | | | | {part.beyond} |")
         else:
-            lines.append(f"| {part.part} | {part.against} | {part.rows:,} | {part.median:.1f} % | {part.low:+.1f} to {part.high:+.1f} % | "
+            lines.append(f"| {part.part} | {part.against} | {part.rows:,} | {part.median:.1f} % | {_signed(part.low)} to {_signed(part.high)} % | "
                          f"{part.worst} | {part.beyond} |")
     return "\n".join(lines) + "\n"
+
+
+def _signed(percent: float) -> str:
+    """Example: 1.23 -> "+1.2"; -0.04 -> "+0.0", not "-0.0"."""
+    return f"{round(percent, 1) + 0.0:+.1f}"
 
 
 def json_text(parts: list[Part]) -> str:
@@ -172,7 +177,7 @@ def _served(ask: Ask, data: pathlib.Path, step_times: str, name: str, beyond: st
         return _absent(name, f"no {data.name}/e2e/runs.csv", beyond)
     document, _ = ask("e2e", str(data / "e2e"), "--step-times", step_times)
     rows = pd.DataFrame(document["runs"])
-    return [_part(name, f"{rows['run'].nunique()} vLLM runs, {'mean and percentiles of three latencies'}", rows["error_percent"],
+    return [_part(name, f"{rows['run'].nunique()} vLLM runs, mean and percentiles of three latencies", rows["error_percent"],
                   rows["run"].str.split("_").str[0] + " " + rows["metric"].str.removesuffix("_ms"), beyond)]
 
 
