@@ -24,6 +24,11 @@ def assemble(title: str, subtitle: str, verdict: list[str], warnings: str, secti
         data=json_text(data), bundle=_bundle(), script=_asset("report.js"))
 
 
+def frame_bytes() -> int:
+    """What a page takes without its content: the plotting library, mostly."""
+    return len(_bundle()) + sum(len(_asset(name)) for name in ("report.html", "report.css", "report.js"))
+
+
 def section(key: str, title: str, content: str) -> str:
     """content: HTML."""
     return f'<section aria-labelledby="{key}-heading"><h2 id="{key}-heading">{html.escape(title)}</h2>{content}</section>'

@@ -13,8 +13,10 @@ from .machine_figures import MACHINE_FIGURES
 from .results import Results
 from .verdict import verdict
 
-MOST_DETAILED = 60  # runs with figures of their own; the page stays under 6 MB
-MOST_DETAIL_BYTES = 2_600_000
+MOST_DETAILED = 60  # runs with figures of their own
+MOST_DETAIL_BYTES = 3_000_000
+MOST_PAGE_BYTES = 5_800_000  # details give way to a long table, so that the page stays under 6 MB
+BYTES_A_ROW = 1_200  # of the table, about
 MOST_COMPARED = 3  # beside the setting shown; more curves cannot be told apart
 
 
@@ -44,11 +46,12 @@ def _details(results: Results) -> dict[str, dict[str, figures.Figure]]:
         order = sorted(set(ranked[:half] + ranked[-half:]))
     details: dict[str, dict[str, figures.Figure]] = {}
     used = 0
+    most = min(MOST_DETAIL_BYTES, MOST_PAGE_BYTES - page.frame_bytes() - BYTES_A_ROW * len(results))
     for run in order[:MOST_DETAILED]:
         arrays = results.run(run)
         made = {key: function(results, run, arrays) for key, (_, function) in {**figures.RUN_FIGURES, **MACHINE_FIGURES}.items()}
         used += len(page.json_text(made))
-        if details and used > MOST_DETAIL_BYTES:
+        if details and used > most:
             break
         details[str(run)] = made
     return details
