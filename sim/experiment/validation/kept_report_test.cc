@@ -1,5 +1,6 @@
 #include "experiment/validation/kept_report.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
