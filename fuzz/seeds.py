@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import h5py
 import numpy as np
@@ -85,6 +86,22 @@ def scan_texts():
     yield "prefix_chars,logprob,tokens,repeat,control\n" + "".join(f"{5 * at},{-0.1 * (at % 6)},{at},{n},-3\n" for at in places for n in (0, 1))
 
 
+def run_files(folder, program, work):
+    """Two finished runs of a sweep that is stopped, under the run key that run_file_fuzz.cc asks for."""
+    path, runs = pathlib.Path(work) / "many.yaml", pathlib.Path(work) / "many.h5.runs"
+    path.write_text(EVERYTHING.replace("batch: [1, 2]", f"batch: {list(range(1, 500))}").replace(", position_scan, prefix_scan", ""))
+    process = subprocess.Popen([program, "run", path, "-o", f"{work}/many.h5", "--quiet"], stdout=subprocess.DEVNULL)
+    while process.poll() is None and len(list(runs.glob("?????.h5"))) < 2:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    folder.mkdir(parents=True, exist_ok=True)
+    for found in sorted(runs.glob("?????.h5"))[:2]:
+        shutil.copy(found, folder)
+        with h5py.File(folder / found.name, "r+") as file:
+            file.attrs["run_key"] = "0" * 16
+
+
 def write(folder, name, content):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -124,6 +141,7 @@ def make_seeds(folder, program):
             (pathlib.Path(work) / "e.yaml").write_text(text.replace(", position_scan, prefix_scan", "") if name == "sweep" else text)
             subprocess.run([program, "run", f"{work}/e.yaml", "-o", folder / f"results/{name}.h5", "--quiet"], check=True,
                            stdout=subprocess.DEVNULL)  # fmt: skip
+        run_files(folder / "run_file", program, work)
     for path in (SOURCE / "fuzz/regressions").rglob("*"):
         if path.is_file() and path.name != "README.md":
             write(folder / path.parent.name, f"regression-{path.name}", path.read_bytes())
