@@ -12,8 +12,13 @@ namespace {
 
 constexpr double kSmallestOutput = 1e-12;  // below it an output has no direction to lose
 
-double strength(const HeadReference& reference, std::int64_t row, std::int64_t position) {
-  return std::pow(reference.weights(row, position), kReadingPower);
+double power_of(double reading) {
+  return std::pow(reading, kReadingPower);
+}
+
+/// What the head takes from a position, (a |v|)^2.
+double carried_energy(const HeadReference& reference, std::int64_t row, std::int64_t position) {
+  return power_of(reference.weights(row, position) * reference.v.row(position).cast<double>().norm());
 }
 
 }  // namespace
@@ -22,7 +27,9 @@ AnswerReading::AnswerReading(AnswerPlaces places, std::int64_t first_compressed_
     : places_(std::move(places)),
       first_compressed_query_(first_compressed_query),
       own_(places_.sources.size()),
-      question_(places_.sources.size() + 1) {
+      question_(places_.sources.size() + 1),
+      missed_(places_.sources.size()),
+      of_layer_(places_.sources.size()) {
   KVTIDE_ASSERT(!places_.sources.empty(), "an answer has a token");
 }
 
@@ -43,14 +50,31 @@ void AnswerReading::add_evicted(const HeadReference& reference, const kv::Positi
     const bool is_own = token < own_.size();
     Share& question = question_[is_own ? token + 1 : 0];
     for (std::int64_t j = places_.fact.begin; j < places_.fact.end; ++j) {
-      const double read = strength(reference, row, j);
+      const double read = power_of(reference.weights(row, j));
       question.read += read;
       if (sees_compressed && is_lost[static_cast<std::size_t>(j - places_.fact.begin)]) question.lost += read;
     }
     if (!is_own) continue;
-    const double read = strength(reference, row, places_.sources[token]);
-    own_[token].read += read;
-    if (sees_compressed && kv::contains(evicted, places_.sources[token])) own_[token].lost += read;
+    const auto loses = [&](std::int64_t position) { return sees_compressed && kv::contains(evicted, position); };
+    const std::int64_t source = places_.sources[token];
+    const double attention = reference.weights(row, source);
+    const double carried = carried_energy(reference, row, source);
+    const double unfound = missed_[token].compressed - missed_[token].full;
+    const double sureness = 1 / (1 + (1 - attention) * std::expm1(kMatchLogits * unfound));
+    own_[token].read += carried;
+    own_[token].lost += loses(source) ? carried : carried * (1 - sureness);
+    if (source == 0) continue;
+    const double missed = 1 - power_of(reference.weights(row, source - 1));
+    of_layer_[token].full *= missed;
+    if (!loses(source - 1)) of_layer_[token].compressed *= missed;
+  }
+}
+
+void AnswerReading::end_layer() {
+  for (std::size_t token = 0; token < missed_.size(); ++token) {
+    missed_[token].full *= of_layer_[token].full;
+    missed_[token].compressed *= of_layer_[token].compressed;
+    of_layer_[token] = {};
   }
 }
 
@@ -59,7 +83,7 @@ void AnswerReading::add_cache(const HeadReference& reference, const kv::HeadCach
   for (std::int64_t row = 0; row < reference.num_rows(); ++row) {
     const std::size_t token = token_of(reference.row_positions[static_cast<std::size_t>(row)]);
     KVTIDE_ASSERT(token < own_.size(), "the answer's queries alone");
-    const double read = strength(reference, row, places_.sources[token]);
+    const double read = carried_energy(reference, row, places_.sources[token]);
     own_[token].read += read;
     if (comparison.identical()) continue;
     const double error = (reference.outputs.row(row) - comparison.outputs.row(row)).norm() /
@@ -72,9 +96,10 @@ std::vector<double> AnswerReading::lost_share() const {
   std::vector<double> share;
   Share asked = question_.front();
   for (std::size_t token = 0; token < own_.size(); ++token) {
+    const double kept = std::max(0.0, (1 - own_[token].value()) * (1 - asked.value()));
+    share.push_back(1 - std::pow(kept, kReadingGain));
     asked.lost += question_[token + 1].lost;
     asked.read += question_[token + 1].read;
-    share.push_back(1 - (1 - own_[token].value()) * (1 - asked.value()));
   }
   return share;
 }

@@ -130,6 +130,7 @@ std::vector<PredictedAnswer> predict_prompt(const std::string& capture, const st
           readings[index].add_cache(answering[head], cache.heads[head]);
         }
       }
+      readings[index].end_layer();
     }
   }
   std::vector<PredictedAnswer> predicted;
