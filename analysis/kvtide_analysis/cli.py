@@ -231,12 +231,15 @@ def _trust(options: argparse.Namespace) -> int:
 
 
 def _spread(options: argparse.Namespace) -> int:
-    from .spread import between_texts, by_text, read_rows
+    import pandas as pd
 
-    texts = by_text(read_rows(options.file))
+    from .spread import between_layers, between_texts, by_text, read_rows
+
+    rows = read_rows(options.file)
+    texts = by_text(rows)
     if options.output:
         _write(options.output, texts.to_csv(index=False, float_format="%.4f").encode("utf-8"))
-    print(between_texts(texts).to_string(index=False))
+    print(pd.concat([between_texts(texts), between_layers(rows)]).to_string(index=False))
     return 0
 
 

@@ -10,6 +10,7 @@ import dataclasses
 import io
 import os
 
+import numpy as np
 import pandas as pd
 
 from .results import ResultsError
@@ -17,6 +18,7 @@ from .results import ResultsError
 CHANCE = 9.2  # nats, four digits
 INTERVAL = os.path.join(os.path.dirname(__file__), "assets", "text-spread.csv")
 SETTING = ["mode", "policy", "block", "ratio", "head_scope"]
+CARRIES = 0.01
 QUANTILES = {"low": 0.1, "median": 0.5, "high": 0.9}
 
 
@@ -50,6 +52,21 @@ def between_texts(texts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(result)
 
 
+def between_layers(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a setting: of the layers that carry at least CARRIES of what is read of the answer (`texts` counts them), the share that each loses."""
+    result = []
+    if "lost_by_layer" not in rows:
+        return pd.DataFrame(result)
+    for setting, group in rows.groupby(SETTING, sort=True):
+        lost, carried = (np.array([[float(word) for word in cell.split()] for cell in group[column]]).mean(axis=0)
+                         for column in ("lost_by_layer", "carried_by_layer"))
+        reading = lost[carried >= CARRIES]
+        if len(reading):
+            result.append({**dict(zip(SETTING, setting)), "figure": "lost_by_layer", "texts": len(reading),
+                           **{name: round(float(np.quantile(reading, share)), 3) for name, share in QUANTILES.items()}})
+    return pd.DataFrame(result)
+
+
 @dataclasses.dataclass(frozen=True)
 class Interval:
     texts: int
@@ -67,6 +84,7 @@ def stored_interval(figure: str = "mean", path: str = INTERVAL) -> Interval:
 
 def sentence() -> str:
     """What a report says of figures that come from one text."""
-    mean, worst = stored_interval("mean"), stored_interval("worst")
+    mean, worst, layers = stored_interval("mean"), stored_interval("worst"), stored_interval("lost_by_layer")
     return (f"Losses here come from one text. Asked with {mean.texts} texts of five kinds, a real 135M model lost {mean.low:.1f} to {mean.high:.1f} nats in the "
-            f"mean over block grids in 80 % of them (median {mean.median:.1f}) under one setting, and {worst.low:.1f} to {worst.high:.1f} at the worst grid.")
+            f"mean over block grids in 80 % of them (median {mean.median:.1f}) under one setting, and {worst.low:.1f} to {worst.high:.1f} at the worst grid. "
+            f"Its {layers.texts} layers that read the answer lost {100 * layers.low:.0f} to {100 * layers.high:.0f} % of it.")

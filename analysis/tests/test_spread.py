@@ -32,6 +32,17 @@ def test_quantiles_are_over_texts():
     assert (mean["texts"], mean["low"], mean["median"], mean["high"]) == (11, 1, 5, 9)
 
 
+# Layers carry 0.5, 0.495 and 0.005: the last is left out. They lose 0.2 and 0.6 in the mean over rows: percentiles 10, 50, 90 are 0.24, 0.4, 0.56.
+def test_layers_that_carry_little_are_no_layers():
+    both = rows((1, "log/factual", (1, 2)))
+    both["lost_by_layer"] = ["0.1 0.6 1", "0.3 0.6 1"]
+    both["carried_by_layer"] = ["0.5 0.495 0.005"] * 2
+    found = spread.between_layers(both).iloc[0]
+    assert (found["figure"], found["texts"]) == ("lost_by_layer", 2)
+    assert [found["low"], found["median"], found["high"]] == pytest.approx([0.24, 0.4, 0.56])
+    assert spread.between_layers(rows((1, "log/factual", (1, 2)))).empty
+
+
 def test_losses_stop_at_chance_and_gains_at_nothing():
     got = rows((1, "log/factual", (-0.1, 11)))
     assert list(got["loss"]) == [0, 9.2]

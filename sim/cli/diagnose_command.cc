@@ -14,6 +14,7 @@
 #include "cli/table.h"
 #include "config/csv_table.h"
 #include "model/model.h"
+#include "planning/text_spread.h"
 
 namespace kvtide::cli {
 namespace {
@@ -117,6 +118,9 @@ void print_finding(const DiagnosedScan& diagnosed) {
   if (!std::isnan(found.latency_typical_ms)) {
     fmt::print("latency     median {:g} ms, worst {:g} ms; {}\n", found.latency_typical_ms, found.latency_worst_ms,
                found.latency.certainty);
+  }
+  if (const std::string spread = planning::text_spread_sentence(); !spread.empty() && scan.probes.size() < 2) {
+    fmt::print("carries     {}\n", spread);
   }
   for (const loss::OutsideScan::Probe& probe : scan.probes) {
     fmt::print("probe       {}: mean success {:.2f}, worst place {:.2f} ({} rows)\n", probe.type, probe.mean_success,

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/quoted_text.h"
+#include "planning/text_spread.h"
 
 namespace kvtide::cli {
 namespace {
@@ -40,6 +41,16 @@ std::string blocks_json(const loss::BlockDependence& found) {
       found.is_found(), found.is_found() ? number(found.block_size) : "null", number(found.boundary),
       number(found.edge_index), number(found.p), number(found.variance_share),
       found.is_found() ? fmt::format("{}", fmt::join(blocks, ", ")) : "");
+}
+
+/// How far figures of one text carry to another, where that has been measured.
+std::string carries_json() {
+  const auto spread = planning::measured_text_spread();
+  if (!spread) return "null";
+  return fmt::format(
+      R"({{"texts": {}, "mean_low": {}, "mean_high": {}, "layers": {}, "layer_low": {}, "layer_high": {}}})",
+      spread->texts, number(spread->low), number(spread->high), spread->layers, number(spread->layer_low),
+      number(spread->layer_high));
 }
 
 std::string list(const std::vector<std::string>& items, const std::string& pad) {
@@ -106,6 +117,7 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
                   found.control.is_valid),
       fmt::format(R"("latency": {{"typical_ms": {}, "worst_ms": {}, "period": {}}})", number(found.latency_typical_ms),
                   number(found.latency_worst_ms), period_json(found.latency)),
+      fmt::format(R"("carries": {})", carries_json()),
       fmt::format(R"("probes": {})", list(probes, pad)),
       fmt::format(R"("mitigations": {})", list(mitigations, pad)),
       fmt::format(R"("symptoms": {})", list(symptoms, pad)),

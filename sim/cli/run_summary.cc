@@ -16,6 +16,7 @@
 #include "experiment/columns.h"
 #include "experiment/experiment.h"
 #include "hdf5/hdf5_file.h"
+#include "planning/text_spread.h"
 
 namespace kvtide::cli {
 namespace {
@@ -177,6 +178,10 @@ std::string run_summary_text(const std::string& path, bool use_color) {
       const std::string plot = phase_plot(file.read_doubles(group + name), 96, 4);
       out += fmt::format("{}\n{}", title, use_color ? fmt::format("\033[36m{}\033[0m", plot) : plot);
     }
+  }
+  if (const std::string spread = planning::text_spread_sentence();
+      !spread.empty() && std::ranges::find(summary.order, "loss_mean") != summary.order.end()) {
+    out += fmt::format("\nlosses are {}.\n", spread);
   }
   out +=
       "\nmemory saved: of the KV cache, metadata and page rounding included. loss: share of a position's attention "

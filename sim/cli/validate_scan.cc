@@ -1,6 +1,7 @@
 #include "cli/validate_scan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -63,7 +64,8 @@ void predict(const std::string& capture, const std::vector<loss::MeasuredRow>& r
   for (const loss::MeasuredRow& row : rows) settings.push_back({row.setting, row.grid_offset});
   const std::vector<loss::PredictedAnswer> answers = loss::predict_prompt(capture, settings);
   for (std::size_t index = 0; index < rows.size(); ++index) {
-    predicted.push_back({rows[index], answers[index].loss, answers[index].snowball});
+    predicted.push_back({rows[index], answers[index].loss, answers[index].snowball, answers[index].lost_by_layer,
+                         answers[index].carried_by_layer});
   }
 }
 
@@ -99,16 +101,17 @@ void print_snowball(const char* name, const loss::SnowballReport& report) {
 void write_rows(const std::string& path, const std::vector<loss::PredictedRow>& rows) {
   std::string text =
       "scan,prompt,kind,mode,policy,block,ratio,head_scope,grid_offset,failing,loss,predicted_loss,weakest_margin,"
-      "right_tokens,expected_right_tokens,is_trusted\n";
+      "right_tokens,expected_right_tokens,is_trusted,lost_by_layer,carried_by_layer\n";
   for (const loss::PredictedRow& row : rows) {
     const loss::MeasuredSetting& setting = row.measured.setting;
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.5f},{:.5f},{:.5f},{},{:.4f},{}\n", setting.scan,
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.5f},{:.5f},{:.5f},{},{:.4f},{},{:.4f},{:.4f}\n", setting.scan,
                         row.measured.prompt, row.measured.kind, mode_name(setting), setting.policy, setting.block,
                         static_cast<double>(setting.removed_ppm) / 1e6, setting.head_scope, row.measured.grid_offset,
                         row.measured.is_failing ? 1 : 0, row.measured.loss, row.predicted.loss,
                         row.predicted.weakest_margin,
                         row.measured.right_tokens ? fmt::format("{}", *row.measured.right_tokens) : "",
-                        row.snowball.expected_right_tokens, row.snowball.is_trusted ? 1 : 0);
+                        row.snowball.expected_right_tokens, row.snowball.is_trusted ? 1 : 0,
+                        fmt::join(row.lost_by_layer, " "), fmt::join(row.carried_by_layer, " "));
   }
   write_whole_file(path, text);
 }
@@ -119,17 +122,30 @@ void print_json(const loss::ScanReport& report) {
     objects.push_back(fmt::format(
         R"({{"scan": {}, "mode": "{}", "policy": {}, "block": {}, "ratio": {}, "head_scope": {}, "rows": {}, )"
         R"("failing": {}, "between": {}, "auc": {}, "rho": {}, "mean_measured": {}, "mean_predicted": {}, )"
-        R"("worst_measured": {}, "worst_predicted": {}}})",
+        R"("worst_measured": {}, "worst_predicted": {}, "failing_phases": {{"both": [{}], "only_measured": [{}], )"
+        R"("only_predicted": [{}]}}}})",
         quoted_text(c.setting.scan), mode_name(c.setting), quoted_text(c.setting.policy), c.setting.block,
         static_cast<double>(c.setting.removed_ppm) / 1e6, quoted_text(c.setting.head_scope), c.rows, c.failing,
         c.between, number(c.auc), number(c.rho), number(c.mean_measured), number(c.mean_predicted),
-        number(c.worst_measured), number(c.worst_predicted)));
+        number(c.worst_measured), number(c.worst_predicted), fmt::join(c.phases.both, ", "),
+        fmt::join(c.phases.only_measured, ", "), fmt::join(c.phases.only_predicted, ", ")));
   }
   fmt::print(
       "{{\"configurations\": [\n  {}\n], \"pooled_auc\": {}, \"rows\": {}, \"snowball\": {{\"trusted\": {}, "
       "\"untrusted\": {}}}}}\n",
       fmt::join(objects, ",\n  "), number(report.pooled_auc), report.rows, snowball_json(report.trusted),
       snowball_json(report.untrusted));
+}
+
+/// Prefix lengths mod the block size at which some answers fail and some do not.
+void print_phases(const loss::ConfigurationReport& c) {
+  const loss::FailingPhases& phases = c.phases;
+  if (c.failing == 0 || c.failing == c.rows || phases.both.size() + phases.only_measured.size() == 0) return;
+  fmt::print("failing phases, {} {} {} {:.3g}: {} measured and predicted, missed {}, predicted too many {}\n",
+             mode_name(c.setting), c.setting.policy, c.setting.block, static_cast<double>(c.setting.removed_ppm) / 1e6,
+             phases.both.size(),
+             phases.only_measured.empty() ? "none" : fmt::format("{}", fmt::join(phases.only_measured, " ")),
+             phases.only_predicted.empty() ? "none" : fmt::format("{}", fmt::join(phases.only_predicted, " ")));
 }
 
 void print_table(const loss::ScanReport& report) {
@@ -155,6 +171,7 @@ void print_table(const loss::ScanReport& report) {
                    cell(c.worst_predicted, 2)});
   }
   fmt::print("{}{} rows; AUC over all eviction rows {}\n", table.text(), report.rows, cell(report.pooled_auc, 4));
+  for (const loss::ConfigurationReport& c : report.configurations) print_phases(c);
   print_snowball("trusted", report.trusted);
   print_snowball("other", report.untrusted);
 }

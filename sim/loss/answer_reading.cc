@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -61,8 +62,7 @@ void AnswerReading::add_evicted(const HeadReference& reference, const kv::Positi
     const double carried = carried_energy(reference, row, source);
     const double unfound = missed_[token].compressed - missed_[token].full;
     const double sureness = 1 / (1 + (1 - attention) * std::expm1(kMatchLogits * unfound));
-    own_[token].read += carried;
-    own_[token].lost += loses(source) ? carried : carried * (1 - sureness);
+    add_copied(token, carried, loses(source) ? 1 : 1 - sureness);
     if (source == 0) continue;
     const double missed = 1 - power_of(reference.weights(row, source - 1));
     of_layer_[token].full *= missed;
@@ -70,7 +70,17 @@ void AnswerReading::add_evicted(const HeadReference& reference, const kv::Positi
   }
 }
 
+void AnswerReading::add_copied(std::size_t token, double carried, double lost) {
+  for (Share* share : {&own_[token], &copied_}) {
+    share->read += carried;
+    share->lost += carried * lost;
+  }
+}
+
 void AnswerReading::end_layer() {
+  lost_by_layer_.push_back(copied_.value());
+  energy_by_layer_.push_back(copied_.read);
+  copied_ = {};
   for (std::size_t token = 0; token < missed_.size(); ++token) {
     missed_[token].full *= of_layer_[token].full;
     missed_[token].compressed *= of_layer_[token].compressed;
@@ -83,13 +93,21 @@ void AnswerReading::add_cache(const HeadReference& reference, const kv::HeadCach
   for (std::int64_t row = 0; row < reference.num_rows(); ++row) {
     const std::size_t token = token_of(reference.row_positions[static_cast<std::size_t>(row)]);
     KVTIDE_ASSERT(token < own_.size(), "the answer's queries alone");
-    const double read = carried_energy(reference, row, places_.sources[token]);
-    own_[token].read += read;
-    if (comparison.identical()) continue;
-    const double error = (reference.outputs.row(row) - comparison.outputs.row(row)).norm() /
-                         std::max(reference.outputs.row(row).norm(), kSmallestOutput);
-    own_[token].lost += read * std::min(error, 1.0);
+    const double carried = carried_energy(reference, row, places_.sources[token]);
+    double error = 0;
+    if (!comparison.identical()) {
+      error = (reference.outputs.row(row) - comparison.outputs.row(row)).norm() /
+              std::max(reference.outputs.row(row).norm(), kSmallestOutput);
+    }
+    add_copied(token, carried, std::min(error, 1.0));
   }
+}
+
+std::vector<double> AnswerReading::carried_by_layer() const {
+  const double sum = std::accumulate(energy_by_layer_.begin(), energy_by_layer_.end(), 0.0);
+  std::vector<double> share;
+  for (const double energy : energy_by_layer_) share.push_back(sum > 0 ? energy / sum : 0);
+  return share;
 }
 
 std::vector<double> AnswerReading::lost_share() const {

@@ -61,10 +61,16 @@ class AnswerReading {
   void end_layer();
 
   [[nodiscard]] std::vector<double> lost_share() const;  ///< [answer token] x_i; 0 where no head reads it
+  /// [layer] lost share of what the layer's copiers carry, all answer tokens together
+  [[nodiscard]] const std::vector<double>& lost_by_layer() const { return lost_by_layer_; }
+  /// [layer] what they carry, as a share of all layers; sums to 1 where anything is read
+  [[nodiscard]] std::vector<double> carried_by_layer() const;
 
  private:
   /// Answer token that the query at `position` predicts; sources.size() for a query before the first.
   [[nodiscard]] std::size_t token_of(std::int64_t position) const;
+
+  void add_copied(std::size_t token, double carried, double lost);
 
   struct Share {
     double lost = 0;
@@ -83,6 +89,9 @@ class AnswerReading {
   std::vector<Share> question_;   ///< [answer token + 1] of the queries before token 0, then of each token's own query
   std::vector<Missed> missed_;    ///< [answer token] by the layers below
   std::vector<Missed> of_layer_;  ///< [answer token] by the heads of this layer so far
+  Share copied_;                  ///< by the heads of this layer so far, all answer tokens
+  std::vector<double> lost_by_layer_;
+  std::vector<double> energy_by_layer_;
 };
 
 }  // namespace kvtide::loss

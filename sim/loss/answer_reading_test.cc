@@ -82,6 +82,21 @@ TEST(AnswerReading, CopierOfALaterLayerNeedsTheFinder) {
   EXPECT_NEAR(with_another.lost_share()[0], lost_when_kept((0.0355556 + 3.24 * helped) / 3.2755556), 1e-6);
 }
 
+// Layer 0 carries (0.4 * 1)^2 = 0.16 from position 0 in two heads, of which one loses it; layer 1 carries 0.16 and keeps it.
+TEST(AnswerReading, LayersAreToldApart) {
+  AnswerReading reading({{0}, {0, 1}, 4}, 4);
+  reading.add_evicted(reader(0.4), {{0, 1}});
+  reading.add_evicted(reader(0.4), {});
+  reading.end_layer();
+  reading.add_evicted(reader(0.4), {});
+  reading.end_layer();
+  ASSERT_EQ(reading.lost_by_layer().size(), 2U);
+  EXPECT_NEAR(reading.lost_by_layer()[0], 0.5, 1e-6);
+  EXPECT_DOUBLE_EQ(reading.lost_by_layer()[1], 0.0);
+  EXPECT_NEAR(reading.carried_by_layer()[0], 2.0 / 3, 1e-6);
+  EXPECT_NEAR(reading.carried_by_layer()[1], 1.0 / 3, 1e-6);
+}
+
 TEST(AnswerReading, EvictingWhatIsNotTheFactIsNotLosingIt) {
   AnswerReading reading({{1}, {1, 2}, 4}, 4);
   reading.add_evicted(reader(0.4), {{0, 1}, {2, 4}});

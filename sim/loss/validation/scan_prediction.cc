@@ -144,6 +144,8 @@ std::vector<PredictedAnswer> predict_prompt(const std::string& capture, const st
     std::vector<double> probability;
     for (const double margin : one.loss.margins) probability.push_back(1 / (1 + std::exp(-margin)));
     one.snowball = follow_path(probability, kept);
+    one.lost_by_layer = reading.lost_by_layer();
+    one.carried_by_layer = reading.carried_by_layer();
     predicted.push_back(std::move(one));
   }
   return predicted;

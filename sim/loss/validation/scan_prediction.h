@@ -20,7 +20,9 @@ struct AskedSetting {
 
 struct PredictedAnswer {
   AnswerLoss loss;
-  Snowball snowball;  ///< of the answer's tokens, each chosen among kAnswerChoices
+  Snowball snowball;                     ///< of the answer's tokens, each chosen among kAnswerChoices
+  std::vector<double> lost_by_layer;     ///< [layer] as AnswerReading has them
+  std::vector<double> carried_by_layer;  ///< [layer]
 };
 
 /// The setting in our words. evict: block 0 and every block that touches the last 64 tokens stay. pool: groups of

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 
@@ -32,6 +34,21 @@ double capped(double loss) {
   return std::min(loss, kChanceLoss);
 }
 
+FailingPhases phases_of(const std::vector<const PredictedRow*>& rows) {
+  std::set<std::int64_t> measured;
+  std::set<std::int64_t> predicted;
+  for (const PredictedRow* row : rows) {
+    const std::int64_t phase = row->measured.prompt % row->measured.setting.block;
+    if (row->measured.is_failing) measured.insert(phase);
+    if (row->predicted.weakest_margin < kFailingMargin) predicted.insert(phase);
+  }
+  FailingPhases phases;
+  std::ranges::set_intersection(measured, predicted, std::back_inserter(phases.both));
+  std::ranges::set_difference(measured, predicted, std::back_inserter(phases.only_measured));
+  std::ranges::set_difference(predicted, measured, std::back_inserter(phases.only_predicted));
+  return phases;
+}
+
 ConfigurationReport report_configuration(const std::vector<const PredictedRow*>& rows) {
   ConfigurationReport report;
   report.setting = rows.front()->measured.setting;
@@ -54,6 +71,7 @@ ConfigurationReport report_configuration(const std::vector<const PredictedRow*>&
     measured.push_back(loss);
     predicted.push_back(row->predicted.loss);
   }
+  if (report.setting.scan == "prefix" && report.setting.block > 0) report.phases = phases_of(rows);
   report.rows = static_cast<std::int64_t>(rows.size());
   report.mean_measured /= static_cast<double>(rows.size());
   report.mean_predicted /= static_cast<double>(rows.size());

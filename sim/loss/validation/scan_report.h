@@ -20,10 +20,24 @@ inline constexpr double kNoticeableLoss = 0.2;  ///< nats; rho is over rows abov
 /// Spearman's rank correlation, mean ranks for ties. NaN below 3 pairs or where one side is constant.
 [[nodiscard]] double rank_correlation(const std::vector<double>& x, const std::vector<double>& y);
 
+/// A greedy answer of which this is the weakest margin is expected to be wrong: half-way to a guess among ten, where one
+/// choice has all that the answer lost (0) or nine share it (-ln 9).
+inline constexpr double kFailingMargin = -1.0986122886681098;  // -ln(9) / 2
+
 struct PredictedRow {
   MeasuredRow measured;
   AnswerLoss predicted;
   Snowball snowball;
+  std::vector<double> lost_by_layer = {};     ///< [layer] as AnswerReading has them
+  std::vector<double> carried_by_layer = {};  ///< [layer]
+};
+
+/// Lengths of a prefix, mod the block size, at which an answer fails; a phase counts when any of its lengths fails.
+/// Example: blocks of 64, failing at 61, 125 and 130: phases 2 and 61.
+struct FailingPhases {
+  std::vector<std::int64_t> both;            ///< ascending, measured and predicted
+  std::vector<std::int64_t> only_measured;   ///< ascending
+  std::vector<std::int64_t> only_predicted;  ///< ascending
 };
 
 /// Free-running answers against the estimate of their right tokens.
@@ -47,6 +61,7 @@ struct ConfigurationReport {
   double mean_predicted = 0;   ///< capped
   double worst_measured = 0;   ///< capped
   double worst_predicted = 0;  ///< capped
+  FailingPhases phases;        ///< of prefix scans
 };
 
 struct ScanReport {

@@ -50,6 +50,23 @@ TEST(ScanReport, LossesAreCappedAtChanceAndSmallOnesDoNotRank) {
   EXPECT_DOUBLE_EQ(only.worst_predicted, 9.2);
 }
 
+// Blocks of 64. Fails at prefixes 61, 125 (phase 61) and 130 (phase 2); -1.2 and -1.1 are below -ln(9)/2 = -1.0986, -1.09 is
+// not: predicted are phases 61 and 5.
+TEST(ScanReport, FailingPhasesAreThoseOfAnyLength) {
+  const auto at = [](std::int64_t prefix, bool is_failing, double margin) {
+    PredictedRow one = row("evict", 1, is_failing, 1, margin);
+    one.measured.setting.block = 64;
+    one.measured.prompt = prefix;
+    return one;
+  };
+  const ScanReport report = report_scans(
+      {at(61, true, -1.09), at(125, true, -1.2), at(130, true, 2), at(69, false, -1.1), at(66, false, -1.09)});
+  const FailingPhases& phases = report.configurations.front().phases;
+  EXPECT_EQ(phases.both, std::vector<std::int64_t>{61});
+  EXPECT_EQ(phases.only_measured, std::vector<std::int64_t>{2});
+  EXPECT_EQ(phases.only_predicted, std::vector<std::int64_t>{5});
+}
+
 TEST(ScanReport, PooledAreaIsOverEvictionsOnly) {
   const ScanReport report =
       report_scans({row("evict", 5, true, 5, -1), row("evict", 0, false, 0, 1), row("int2", 5, true, 0, 9)});
