@@ -16,7 +16,7 @@ import tempfile
 from .exit_codes import exit_code
 from .results import Results, ResultsError, open_results
 
-PLOT_NAMES = ("pareto", "catalogue", "position", "phase", "spectrum", "steps", "prefix", "heads", "serving", "memory", "timeline")
+PLOT_NAMES = ("pareto", "catalogue", "remedies", "position", "phase", "spectrum", "steps", "prefix", "heads", "serving", "memory", "timeline")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,7 +49,7 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
                                description="Draws one figure; the ending of -o chooses the format.")
     plot.add_argument("file", metavar="FILE.h5")
     plot.add_argument("--what", required=True, choices=(*PLOT_NAMES, "plan", "kernels"),
-                      help="pareto: savings against worst loss of all runs; catalogue: the same, each point named and coloured by its decode time; plan: cost, latency and worst loss of a file of kvtide plan; kernels: a decode step of a file of kvtide run --timeline (--run: the step); the others are of one run. phase has two panels: loss folded on the "
+                      help="pareto: savings against worst loss of all runs; catalogue: the same, each point named and coloured by its decode time; remedies: loss of all runs and what a longer prefix changes; plan: cost, latency and worst loss of a file of kvtide plan; kernels: a decode step of a file of kvtide run --timeline (--run: the step); the others are of one run. phase has two panels: loss folded on the "
                            "period, and where its jumps fall")
     plot.add_argument("--run", type=int, metavar="N",
                       help="run number as in /summary/run (default: the run with the largest worst loss)")
@@ -158,7 +158,7 @@ def _plot(options: argparse.Namespace) -> int:
     figure, axes = pyplot.subplots(1, len(panels), figsize=(7.2 if len(panels) == 1 else 10.5, 4.2), layout="constrained", squeeze=False)
     for panel, drawn_on in zip(panels, axes[0]):
         panel(drawn_on, results, run)
-    if options.what not in ("pareto", "catalogue"):
+    if options.what not in ("pareto", "catalogue", "remedies"):
         figure.suptitle(run_label(results, run), fontsize="medium")
     _save(figure, output, options)
     return 0

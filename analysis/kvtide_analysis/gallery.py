@@ -38,6 +38,7 @@ SOURCES = {
     "catalogue.h5": ("run", "experiments/catalogue.yaml", "-o", "{out}", "--quiet"),
     "serving.h5": ("run", "experiments/serving.yaml", "-o", "{out}", "--quiet"),
     "every-measure.h5": ("run", "experiments/every-measure.yaml", "-o", "{out}", "--quiet"),
+    "mitigations.h5": ("run", "experiments/mitigations.yaml", "-o", "{out}", "--quiet"),
     "chat.h5": ("plan", "experiments/planning/chat-h100.yaml", "-o", "{out}", "--quiet"),
     "timeline.json": ("run", "experiments/demo.yaml", "--shard", "6/21", "--quiet", "--timeline", "{out}", "-o", "{out}.h5"),
     "proof.csv": (),  # kvtide validate scan PROMPTS.h5 MEASURED.csv... --rows results/proof.csv
@@ -150,6 +151,7 @@ PICTURES = {
     "demo-position.png": Picture("demo.h5", _position),
     "demo-report.png": Picture("demo.h5", _report),
     "catalogue-pareto.png": Picture("catalogue.h5", _one("catalogue", size=(8.2, 5.2))),
+    "mitigations.png": Picture("mitigations.h5", _one("remedies", size=(7.2, 4.6))),
     "plan-chat.png": Picture("chat.h5", _plan),
     "proof-prefix.png": Picture("proof.csv", _proof),
 }

@@ -11,6 +11,7 @@ from . import palette, views
 from .captions import phase_title
 from .columns import METRIC_TITLES, loss_style
 from .machine_plots import missing, plot_memory, plot_timeline
+from .remedies import plot_losses, plot_sensitivity
 from .results import Results
 from .spectrum import Spectrum
 
@@ -211,6 +212,7 @@ def plot_occupancy(axes: Axes, results: Results, run: int) -> None:
 PLOTS = {
     "pareto": (lambda axes, results, run: plot_pareto(axes, results),),
     "catalogue": (lambda axes, results, run: plot_catalogue(axes, results),),
+    "remedies": (lambda axes, results, run: plot_losses(axes, results), lambda axes, results, run: plot_sensitivity(axes, results)),
     "position": (plot_position,),
     "phase": (plot_phase, plot_jumps),
     "spectrum": (plot_spectrum,),

@@ -27,7 +27,7 @@ def test_every_picture_of_the_gallery_lies_in_docs():
 
 def test_every_kind_of_plot_is_in_the_gallery():
     kinds = {name.removeprefix("kind-").removesuffix(".png") for name in gallery.KINDS}
-    assert kinds | {"pareto", "catalogue"} == {*plots.PLOTS, "kernels"}
+    assert kinds | {"pareto", "catalogue", "remedies"} == {*plots.PLOTS, "kernels"}
 
 
 def test_pictures_are_drawn_from_results_at_hand_and_the_rest_is_named(tmp_path, capsys, monkeypatch):

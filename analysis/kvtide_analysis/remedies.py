@@ -1,0 +1,59 @@
+"""All runs of one file beside each other, the best first: what each setting loses, and what tokens in front of the text change."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+
+from . import palette
+from .machine_plots import missing
+from .results import Results
+from .settings import run_label
+from .views import Missing
+
+
+def order(results: Results) -> list[int]:
+    """Runs by rising mean loss; runs without one are left out."""
+    loss = results.summary.get("loss_mean")
+    return [] if loss is None else [int(run) for run in loss.dropna().sort_values(kind="stable").index]
+
+
+def period_text(row) -> str:
+    """What stands behind a bar: the period that is left."""
+    period = row.get("period", np.nan)
+    return f"{period:g}" if np.isfinite(period) else "none"
+
+
+def plot_losses(axes: Axes, results: Results) -> None:
+    """Mean loss, a line a run."""
+    _draw(axes, results, (("loss_mean", "mean over positions"),), "attention lost")
+    axes.set_yticks(range(len(order(results))), [run_label(results, run) for run in order(results)], fontsize="x-small")
+
+
+def plot_sensitivity(axes: Axes, results: Results) -> None:
+    """What a longer prefix changes: largest mean change of the loss, and that of two more tokens; the period left behind it."""
+    runs = order(results)
+    _draw(axes, results, (("prefix_sensitivity_two", "two tokens more"), ("prefix_sensitivity", "the worst prefix")), "change of the loss")
+    axes.set_yticks(range(len(runs)), [])
+    edge = axes.get_xlim()[1]
+    for line, run in enumerate(runs):
+        axes.text(edge, line, f"  {period_text(results.summary.loc[run])}", va="center", fontsize="x-small", color=palette.GREY)
+    axes.set_title("period left", loc="right", fontsize="x-small", color=palette.GREY)
+
+
+def _draw(axes: Axes, results: Results, columns, title: str) -> None:
+    runs = order(results)
+    held = [(name, label) for name, label in columns if name in results.summary]
+    if not runs or not held:
+        missing(axes, Missing("no run has this loss: measure: [loss, prefix_scan]"))
+        return
+    values = np.array([[float(results.summary.at[run, name]) for run in runs] for name, _ in held])
+    axes.hlines(range(len(runs)), 0 if len(held) == 1 else np.nanmin(values, axis=0), np.nanmax(values, axis=0), color=palette.GRID, linewidth=1, zorder=1)
+    for index, (one, (_, label)) in enumerate(zip(values, held)):
+        axes.plot(one, range(len(runs)), palette.symbol(index)[1], color=palette.colour(index), markersize=5, label=label, clip_on=False)
+    axes.set_xlim(left=0)
+    axes.set_ylim(len(runs) - 0.5, -0.5)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_xlabel(title)
+    axes.legend(fontsize="x-small", loc="lower left", bbox_to_anchor=(0, 1), ncols=len(held), frameon=False)
