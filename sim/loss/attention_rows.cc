@@ -22,7 +22,8 @@ inline const Eight& eight(const double* values) {
 
 /// Products of `kNumRows` rows with a tile of keys, channel by channel. @param products  [row, kKeys]
 template <std::int64_t kNumRows>
-inline void multiply_tile(const double* q, std::int64_t head_dim, const double* tile, double* products) {
+[[gnu::always_inline]] inline void multiply_tile(const double* q, std::int64_t head_dim, const double* tile,
+                                                 double* products) {
   Eight low[kNumRows] = {};
   Eight high[kNumRows] = {};
   for (std::int64_t channel = 0; channel < head_dim; ++channel) {

@@ -12,10 +12,12 @@ using EightFloats = float __attribute__((vector_size(32), aligned(4), may_alias)
 constexpr std::int64_t kRows = 4;       ///< of a tile
 constexpr std::int64_t kChannels = 16;  ///< of a tile: two registers
 
-/// A tile of `kNumRows` rows and kChannels channels, whose sums stay in registers over all positions.
+/// A tile of `kNumRows` rows and kChannels channels, whose sums stay in registers over all positions. Always inlined: by itself it
+/// would be compiled for the narrowest registers.
 template <std::int64_t kNumRows>
-inline void add_tile(const double* weights, std::int64_t weight_stride, const float* values, std::int64_t num_channels,
-                     std::int64_t num_positions, double sign, double* sums) {
+[[gnu::always_inline]] inline void add_tile(const double* weights, std::int64_t weight_stride, const float* values,
+                                            std::int64_t num_channels, std::int64_t num_positions, double sign,
+                                            double* sums) {
   Eight low[kNumRows] = {};
   Eight high[kNumRows] = {};
   for (std::int64_t j = 0; j < num_positions; ++j) {
