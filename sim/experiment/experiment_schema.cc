@@ -38,7 +38,8 @@ constexpr std::array kExamples{
     "compression: {partition: {kind: content}, positions: {kind: smooth}}",
     "compression: none",
     "trace: {synthetic: {kind: uniform, tokens: 64}}\nprobe: {}\nmeasure: [memory]\nloss: {measure_queries: [0, 1]}",
-    "workload: {requests: r.csv}\nengine: {}\nslo: {}",
+    "workload: {requests: r.csv, facts: f.csv}\nengine: {}\nslo: {}",
+    "workload: {requests: r.csv}\nengine: {kind: trtllm, capacity_policy: max_utilization, disaggregation: {}}",
     "trace: {file: t.h5, companion: u.h5}\nloss: {measure_queries: question}",
 };
 
@@ -173,8 +174,8 @@ std::string experiment_schema() {
   // Every way of arriving with every way of writing lengths.
   for (const char* arrivals : {"poisson", "gamma", "ramp", "closed_loop"}) {
     for (const char* lengths : {"1", "{lognormal: {}}", "{uniform: {}}"}) {
-      examples.push_back(fmt::format("workload: {{{}: {{input_tokens: {}, output_tokens: {}, prefixes: [{{}}]}}}}",
-                                     arrivals, lengths, lengths));
+      examples.push_back(fmt::format("workload: {{{}: {{input_tokens: {}, output_tokens: {}, prefixes: [{{}}], priorities: [{{}}]}}, front: {{texts: [{{tokens: {}}}]}}}}",
+                                     arrivals, lengths, lengths, lengths));
     }
   }
   for (const kv::ScorerEntry& scorer : kv::scorers()) {  // each with its own parameters

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "experiment/extrapolation.h"
+#include "experiment/front_evaluation.h"
 #include "experiment/loss_evaluation.h"
 #include "experiment/machine_evaluation.h"
 #include "experiment/machine_timeline.h"
@@ -120,7 +121,8 @@ RunResult RunEvaluator::evaluate(const Run& run) {
     const kv::Compression setting = resolved_compression(run, *inputs);
     const auto scores = scores_for(setting, run.setting.layer_budget, *inputs);
     evaluate_serving(run, setting, *model(run.setting.model), *gpu(run.setting), *scores, result);
-    add_expected_loss(result);
+    add_expected_loss(*run.setting.serving, result);
+    if (is_measurable) evaluate_fronts(run, setting, *inputs, result);
   }
   return result;
 }

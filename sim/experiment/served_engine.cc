@@ -1,13 +1,22 @@
 #include "experiment/served_engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "experiment/served_decode.h"
 #include "serving/captured_batch.h"
 
 namespace kvtide::experiment {
 namespace {
+
+/// Of all layers on one rank.
+double rank_bytes_per_token(const Run& run, const Model& model, double entry_share) {
+  return static_cast<double>(model.kv_bytes_per_token()) * entry_share /
+         static_cast<double>(cache_division(model, run.setting));
+}
 
 const kv::Quantize* quantize_stage(const kv::Compression& setting) {
   for (const kv::Stage& stage : setting.stages) {
@@ -65,8 +74,7 @@ serving::MemoryAccount memory_account(const Run& run, const Model& model, const 
   account.activation_bytes = serving::predicted_activation_bytes(asked.max_num_seqs, model.vocab_size,
                                                                  asked.max_num_batched_tokens, model.hidden_size);
   account.other_bytes = serving::predicted_context_bytes(run.setting.tensor_parallel);
-  account.kv_bytes_per_token = static_cast<double>(model.kv_bytes_per_token()) * entry_share /
-                               static_cast<double>(cache_division(model, run.setting));
+  account.kv_bytes_per_token = rank_bytes_per_token(run, model, entry_share);
   account.block_size = run.setting.page_size;
   const double unavailable = account.weight_bytes + account.activation_bytes + account.other_bytes;
   if (asked.engine == "trtllm") {  // a share of what is free once the engine is loaded
@@ -93,6 +101,7 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
   options.iteration.shape = decoder_shape(model, asked, attention);
   options.iteration.page_size = asked.page_size;
   options.largest_capture = serving::largest_captured_batch(asked.serving->max_num_seqs);
+  options.swap_bytes = rank_bytes_per_token(run, model, entry_share);
   double layer_bytes = 0;
   for (const kv::LayerAttention& layer : attention) {
     const bool is_compressed = layer.kind.kind == AttentionKind::full_attention;
@@ -118,6 +127,46 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
         .is_every_token = quantize != nullptr && setting.stages.size() == 1 && quantize->residual <= 1};
   }
   return options;
+}
+
+serving::EngineSettings engine_settings(const Run& run, const serving::MemoryAccount& account, std::int64_t num_blocks,
+                                        const serving::CacheGrowth& growth) {
+  const ServingSetting& asked = *run.setting.serving;
+  serving::EngineSettings engine{.num_blocks = num_blocks,
+                                 .block_size = run.setting.page_size,
+                                 .max_num_seqs = asked.max_num_seqs,
+                                 .max_num_batched_tokens = asked.max_num_batched_tokens,
+                                 .prefix_caching = asked.prefix_caching,
+                                 .watermark = asked.watermark};
+  if (asked.engine == "trtllm" && asked.evicts_none) engine.reservation = serving::Reservation::whole_output;
+  if (asked.engine == "sglang") {
+    engine.reservation = serving::Reservation::estimated_output;
+    engine.prefill_first = true;
+  }
+  engine.policy = asked.scheduling;
+  const double block_bytes = account.kv_bytes_per_token * static_cast<double>(engine.block_size);
+  engine.host_blocks = static_cast<std::int64_t>(asked.swap_space / block_bytes);
+  engine.growth = growth;
+  return engine;
+}
+
+serving::Fleet fleet_of(const Run& run, const Model& model, const gpu::GpuProfile& profile, double entry_share,
+                        const serving::EngineSettings& engine) {
+  const ServingSetting& asked = *run.setting.serving;
+  serving::Fleet fleet{.engine = engine, .replicas = asked.replicas, .routing = asked.routing};
+  if (asked.prefill_replicas == 0) return fleet;
+  fleet.prefill_replicas = asked.prefill_replicas;
+  const auto ranks = static_cast<double>(run.setting.tensor_parallel * run.setting.pipeline_parallel);
+  const bool is_given = asked.transfer_bandwidth > 0;
+  fleet.transfer_bandwidth = is_given ? asked.transfer_bandwidth : profile.interconnect.link_bandwidth * ranks;
+  fleet.transfer_latency = is_given ? asked.transfer_latency : profile.interconnect.link_latency;
+  fleet.bytes_per_token = static_cast<double>(model.kv_bytes_per_token()) * entry_share;
+  if (!(fleet.transfer_bandwidth > 0)) {
+    throw InputError(fmt::format(
+        "engine.disaggregation: the profile of {} names no link between GPUs: expected bandwidth: \"50 GB/s\"",
+        profile.name));
+  }
+  return fleet;
 }
 
 }  // namespace kvtide::experiment

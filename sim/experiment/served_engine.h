@@ -9,6 +9,7 @@
 #include "serving/cache_growth.h"
 #include "serving/machine_step_time.h"
 #include "serving/memory_account.h"
+#include "serving/serving_run.h"
 
 namespace kvtide::experiment {
 
@@ -35,5 +36,15 @@ struct CompressedShare {
 [[nodiscard]] serving::MachineStepTime::Options step_options(const Run& run, const kv::Compression& setting,
                                                              const Model& model, const kv::RecordedScores& scores,
                                                              double entry_share);
+
+/// Switches of one engine by the rules of the run's kind. @pre run.setting.serving has a value
+/// @param account  of one rank  @param num_blocks  of the cache, >= 2
+[[nodiscard]] serving::EngineSettings engine_settings(const Run& run, const serving::MemoryAccount& account,
+                                                      std::int64_t num_blocks, const serving::CacheGrowth& growth);
+
+/// All engines of the run and the links between them. @pre run.setting.serving has a value
+/// @throws InputError  prefill apart from decode, and neither the file nor the GPU's profile says how fast the link is
+[[nodiscard]] serving::Fleet fleet_of(const Run& run, const Model& model, const gpu::GpuProfile& profile,
+                                      double entry_share, const serving::EngineSettings& engine);
 
 }  // namespace kvtide::experiment

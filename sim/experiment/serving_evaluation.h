@@ -21,8 +21,14 @@ void check_requests(const ServingSetting& setting, const Model& model);
 void evaluate_serving(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
                       const kv::RecordedScores& scores, RunResult& result);
 
+/// How much weight each of `num_positions` positions has by a CSV of `place` (0: the prompt's first token, 1: its end) and, where there
+/// is one, `weight`. Example: 4 positions, places 0.1, 0.3, 0.3, 1: weights 1, 2, 0, 1.
+/// @throws InputError  the file cannot be read or has no weight above 0
+[[nodiscard]] std::vector<double> load_fact_places(const std::string& path, std::size_t num_positions);
+
 /// Loss that a fact of the prompt expects, by where prompts put their facts: anywhere alike, mostly at the start or at the end (weights
-/// fall or rise linearly), or where attention went on the trace (loss_mean). Needs the loss profile; else adds nothing.
-void add_expected_loss(RunResult& result);
+/// fall or rise linearly), or where `facts` of the workload says. Needs the loss profile; else adds nothing.
+/// @throws InputError  as load_fact_places()
+void add_expected_loss(const ServingSetting& asked, RunResult& result);
 
 }  // namespace kvtide::experiment

@@ -2,112 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
+#include "experiment/workload_reader.h"
 
 namespace kvtide::experiment {
 namespace {
 
 using config::Value;
-using serving::ArrivalKind;
-using serving::LengthDistribution;
 
 constexpr std::int64_t kMaxTokens = 1 << 24;
-constexpr double kMaxRate = 1e6;
+constexpr std::int64_t kMaxReplicas = 1024;
 constexpr std::int64_t kMinModelLength = 16;                // prompt and answer of one page
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 24;  // 32 bytes each in the simulator's own memory
-
-double read_rate(const Value& value) {
-  const double rate = value.as_quantity({.dimension = Dimension::rate, .fallback = {}, .min = 1e-6, .max = kMaxRate});
-  return rate > 0 ? rate : 1;
-}
-
-LengthDistribution read_lengths(const Value& value) {
-  LengthDistribution lengths;
-  if (!value.is_map()) {
-    lengths.mean = static_cast<double>(value.as_integer({.fallback = 256, .min = 1, .max = kMaxTokens}));
-    return lengths;
-  }
-  const Value lognormal = value.at("lognormal"), uniform = value.at("uniform");
-  if (lognormal.exists()) {
-    lengths.kind = LengthDistribution::Kind::lognormal;
-    lengths.mean = lognormal.number("mean", {.min = 1, .max = kMaxTokens});
-    lengths.cv = lognormal.number("cv", {.fallback = 1, .min = 0, .max = 100});
-  } else if (uniform.exists()) {
-    lengths.kind = LengthDistribution::Kind::uniform;
-    lengths.low = static_cast<double>(uniform.integer("min", {.min = 1, .max = kMaxTokens}));
-    lengths.high = static_cast<double>(uniform.integer("max", {.min = 1, .max = kMaxTokens}));
-    if (lengths.high < lengths.low) uniform.error("expected min <= max");
-  } else {
-    value.error("expected a number of tokens, {lognormal: {mean, cv}} or {uniform: {min, max}}");
-  }
-  return lengths;
-}
-
-void read_drawn(const Value& value, ServingSetting& setting) {
-  serving::SyntheticWorkload& drawn = setting.drawn;
-  switch (drawn.arrivals) {
-    case ArrivalKind::poisson:
-      drawn.rate = read_rate(value.at("rate"));
-      break;
-    case ArrivalKind::gamma:
-      drawn.rate = read_rate(value.at("rate"));
-      drawn.cv = value.number("cv", {.fallback = 2, .min = 0.01, .max = 100});
-      break;
-    case ArrivalKind::ramp:
-      drawn.rate = read_rate(value.at("rate"));
-      drawn.end_rate = read_rate(value.at("end_rate"));
-      break;
-    case ArrivalKind::closed_loop:
-      drawn.users = value.integer("users", {.min = 1, .max = 1'000'000});
-      drawn.think_seconds =
-          value.quantity("think_time", {.dimension = Dimension::time, .fallback = 0, .min = 0, .max = 1e6});
-      break;
-  }
-  drawn.input = read_lengths(value.at("input_tokens"));
-  drawn.output = read_lengths(value.at("output_tokens"));
-  drawn.num_requests = value.integer("requests", {.fallback = 1000, .min = 1, .max = 10'000'000});
-  if (const Value prefixes = value.at("prefixes"); prefixes.exists()) {
-    double shares = 0;
-    for (const Value& prefix : prefixes.items()) {
-      drawn.prefixes.push_back({.tokens = prefix.integer("tokens", {.min = 1, .max = kMaxTokens}),
-                                .share = prefix.number("share", {.fallback = 1, .min = 0, .max = 1})});
-      shares += drawn.prefixes.back().share;
-    }
-    if (shares > 1 + 1e-9) prefixes.error(fmt::format("shares add up to {}, expected at most 1", shares));
-  }
-}
-
-void read_workload(const Value& value, ServingSetting& setting,
-                   const std::function<std::string(const std::string&)>& located) {
-  const std::string policy = value.choice("long_requests", {"refuse", "truncate", "drop"}, "refuse");
-  for (const auto one : {serving::LongRequests::refuse, serving::LongRequests::truncate, serving::LongRequests::drop}) {
-    if (to_string(one) == policy) setting.long_requests = one;
-  }
-  setting.seeds = value.integer("seeds", {.fallback = 1, .min = 1, .max = 1000});
-  int kinds = 0;
-  if (const Value requests = value.at("requests"); requests.exists()) {
-    ++kinds;
-    setting.requests = located(requests.as_string());
-    if (!std::filesystem::exists(setting.requests)) requests.error(fmt::format("no file {}", setting.requests));
-    setting.rate_scale = value.number("rate_scale", {.fallback = 1, .min = 1e-6, .max = 1e6});
-    if (setting.seeds > 1) value.at("seeds").error("a trace has one course of events: seeds needs drawn requests");
-  }
-  for (const ArrivalKind kind :
-       {ArrivalKind::poisson, ArrivalKind::gamma, ArrivalKind::ramp, ArrivalKind::closed_loop}) {
-    const Value drawn = value.at(to_string(kind));
-    if (!drawn.exists()) continue;
-    ++kinds;
-    setting.drawn.arrivals = kind;
-    read_drawn(drawn, setting);
-  }
-  // A misspelt kind is reported by its own name.
-  const bool is_empty = kinds == 0 && value.is_map() && std::ranges::all_of(value.keys(), [](const std::string& key) {
-                          return key == "long_requests" || key == "seeds";
-                        });
-  if (kinds > 1 || is_empty || value.is_null())
-    value.error("expected exactly one of requests, poisson, gamma, ramp, closed_loop");
-}
 
 void read_engine(const Value& value, ServingSetting& setting) {
   setting.engine = value.choice("kind", {"vllm", "sglang", "trtllm"}, "vllm");
@@ -126,6 +31,26 @@ void read_engine(const Value& value, ServingSetting& setting) {
       value.integer("max_num_batched_tokens", {.fallback = 8192, .min = 1, .max = 1 << 20});
   setting.prefix_caching = value.boolean("prefix_caching", true);
   setting.watermark = value.number("watermark", {.fallback = 0, .min = 0, .max = 0.99});
+  setting.scheduling = value.choice("scheduling_policy", {"fcfs", "priority"}, "fcfs") == "fcfs"
+                           ? serving::SchedulingPolicy::fcfs
+                           : serving::SchedulingPolicy::priority;
+  if (const Value policy = value.at("capacity_policy"); policy.exists()) {
+    setting.evicts_none = policy.as_choice({"guaranteed_no_evict", "max_utilization"}) == "guaranteed_no_evict";
+    if (setting.engine != "trtllm") policy.error(fmt::format("is TensorRT-LLM's: kind is {}", setting.engine));
+  }
+  setting.swap_space =
+      value.quantity("swap_space", {.dimension = Dimension::size, .fallback = 0, .min = 0, .max = 1e15});
+  setting.replicas = value.integer("data_parallel", {.fallback = 1, .min = 1, .max = kMaxReplicas});
+  setting.routing = value.choice("routing", {"round_robin", "least_loaded"}, "round_robin") == "round_robin"
+                        ? serving::Routing::round_robin
+                        : serving::Routing::least_loaded;
+  if (const Value apart = value.at("disaggregation"); apart.exists()) {
+    setting.prefill_replicas = apart.integer("prefill_replicas", {.fallback = 1, .min = 1, .max = kMaxReplicas});
+    setting.transfer_bandwidth =
+        apart.quantity("bandwidth", {.dimension = Dimension::bandwidth, .fallback = 0, .min = 0, .max = 1e15});
+    setting.transfer_latency =
+        apart.quantity("latency", {.dimension = Dimension::time, .fallback = 0, .min = 0, .max = 100});
+  }
 }
 
 }  // namespace
@@ -151,7 +76,7 @@ std::optional<ServingSetting> read_serving(const Value& root,
 }
 
 std::string serving_text(const ServingSetting& setting, const std::string& requests_fingerprint) {
-  const auto lengths = [](const LengthDistribution& one) {
+  const auto lengths = [](const serving::LengthDistribution& one) {
     return fmt::format("{} {} {} {} {}", static_cast<int>(one.kind), one.mean, one.cv, one.low, one.high);
   };
   const serving::SyntheticWorkload& drawn = setting.drawn;
@@ -164,6 +89,16 @@ std::string serving_text(const ServingSetting& setting, const std::string& reque
                   setting.watermark, setting.objectives.ttft, setting.objectives.tpot, setting.objectives.latency);
   for (const serving::SharedPrefix& prefix : drawn.prefixes) {
     text += fmt::format(" prefix {} {}", prefix.tokens, prefix.share);
+  }
+  // Written only where they differ from the defaults, so that keys and seeds of earlier results stay.
+  text += workload_text(setting);
+  if (setting.scheduling != serving::SchedulingPolicy::fcfs) text += " by priority";
+  if (!setting.evicts_none) text += " max_utilization";
+  if (setting.swap_space > 0) text += fmt::format(" swap {}", setting.swap_space);
+  if (setting.replicas > 1) text += fmt::format(" replicas {} {}", setting.replicas, static_cast<int>(setting.routing));
+  if (setting.prefill_replicas > 0) {
+    text += fmt::format(" prefill {} {} {}", setting.prefill_replicas, setting.transfer_bandwidth,
+                        setting.transfer_latency);
   }
   return text;
 }

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "serving/engine_settings.h"
+#include "serving/front.h"
+#include "serving/serving_run.h"
 #include "serving/serving_statistics.h"
 #include "serving/workload.h"
 
@@ -15,6 +18,8 @@ struct ServingSetting {
   serving::SyntheticWorkload drawn;
   std::int64_t seeds = 1;  ///< drawn: runs with their own draws, for intervals
   serving::LongRequests long_requests = serving::LongRequests::refuse;
+  serving::Front front;  ///< is_padded: to a multiple of the compression's block; `multiple` is not set here
+  std::string facts;     ///< a CSV of where prompts put their facts; empty: not known
 
   std::string engine = "vllm";  ///< vllm, sglang, trtllm
   double memory_share =
@@ -25,6 +30,14 @@ struct ServingSetting {
   std::int64_t max_num_batched_tokens = 8192;
   bool prefix_caching = true;
   double watermark = 0;
+  serving::SchedulingPolicy scheduling = serving::SchedulingPolicy::fcfs;
+  bool evicts_none = true;  ///< trtllm: GUARANTEED_NO_EVICT, else MAX_UTILIZATION
+  double swap_space = 0;    ///< bytes of host memory a rank, for caches that give way
+  std::int64_t replicas = 1;
+  serving::Routing routing = serving::Routing::round_robin;
+  std::int64_t prefill_replicas = 0;
+  double transfer_bandwidth = 0;  ///< B/s a prefill engine; 0: the GPU's own link, of every rank
+  double transfer_latency = 0;    ///< s; with bandwidth 0 that of the GPU's link
   serving::Objectives objectives;
   bool operator==(const ServingSetting&) const = default;
 };

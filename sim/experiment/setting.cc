@@ -189,6 +189,8 @@ std::string canonical_text(const Setting& setting, const std::string& model_fing
     const std::string& path = setting.serving->requests;
     text +=
         fmt::format("serving {}\n", serving_text(*setting.serving, path.empty() ? "drawn" : file_fingerprint(path)));
+    const std::string& facts = setting.serving->facts;
+    if (!facts.empty()) text += fmt::format("facts {}\n", file_fingerprint(facts));
   }
   return text;
 }

@@ -57,15 +57,7 @@ void Replica::set_max_num_seqs(std::int64_t max_num_seqs) {
   std::int64_t blocks = asked.num_blocks;
   if (blocks == 0) blocks = account_.num_blocks(longest_);
   if (assumptions_.has_unlimited_cache) blocks = kManyBlocks;
-  engine_ = {.num_blocks = blocks,
-             .block_size = run_.setting.page_size,
-             .max_num_seqs = max_num_seqs,
-             .max_num_batched_tokens = asked.max_num_batched_tokens,
-             .prefix_caching = asked.prefix_caching,
-             .watermark = asked.watermark};
-  engine_.growth = policy_.growth;
-  engine_.reserve_output = asked.engine == "trtllm";
-  engine_.prefill_first = asked.engine == "sglang";
+  engine_ = experiment::engine_settings(run_, account_, blocks, policy_.growth);
   const std::int64_t captured = serving::largest_captured_batch(max_num_seqs);
   if (step_time_ && captured == captured_) return;
   captured_ = captured;

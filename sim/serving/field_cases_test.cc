@@ -70,7 +70,7 @@ TEST(FieldCases, ReuseOfAPrefixIsRoundedToPages) {
 // 4 + 8 tokens are 3 blocks of 4; 5 blocks hold the prompts of two requests, the whole of one.
 TEST(EngineSwitches, ReservedOutputsArePreemptedNever) {
   for (const bool reserves : {false, true}) {
-    Scheduler scheduler({.num_blocks = 6, .block_size = 4, .prefix_caching = false, .reserve_output = reserves}, 0);
+    Scheduler scheduler({.num_blocks = 6, .block_size = 4, .prefix_caching = false, .reservation = reserves ? Reservation::whole_output : Reservation::none}, 0);
     for (std::size_t i = 0; i < 3; ++i) scheduler.add(i, {.input_tokens = 4, .output_tokens = 9, .shared_blocks = {}});
     std::int64_t most = 0;
     for (int step = 0; step < 200 && !scheduler.is_idle(); ++step) {

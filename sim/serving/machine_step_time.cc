@@ -144,6 +144,16 @@ double MachineStepTime::compress(std::int64_t num_tokens) {
   return compress_.emplace(num_tokens, seconds).first->second;
 }
 
+/// Page by page and layer by layer, by the copy engine.
+double MachineStepTime::swap(std::int64_t num_tokens) const {
+  if (num_tokens == 0 || options_.swap_bytes <= 0) return 0;
+  const std::int64_t pages = ceil_div(num_tokens, options_.iteration.page_size);
+  const gpu::KernelTime time =
+      gpu_.host_transfer({.bytes = static_cast<Bytes>(static_cast<double>(num_tokens) * options_.swap_bytes),
+                          .num_pieces = pages * options_.iteration.shape.num_layers});
+  return to_seconds(time.duration);
+}
+
 double MachineStepTime::convert(double num_tokens) {
   const Options::Conversion& work = options_.conversion;
   if (work.read_bytes <= 0 || num_tokens <= 0) return 0;
@@ -164,11 +174,11 @@ Picoseconds MachineStepTime::duration(const StepShape& shape) {
   const bool is_every_token = options_.compression.is_every_token;
   if (shape.prefills.empty()) {
     return decode_run(shape.num_decodes, shape.decode_kv_tokens, 1) +
-           from_seconds(is_every_token ? 0 : compress(shape.compressed_tokens));
+           from_seconds((is_every_token ? 0 : compress(shape.compressed_tokens)) + swap(shape.swapped_tokens));
   }
   return from_seconds(dense(shape.num_tokens()) + head(shape.num_rows) + mixed(shape) +
                       compress(is_every_token ? shape.num_tokens() : shape.compressed_tokens) +
-                      to_seconds(options_.between_steps));
+                      swap(shape.swapped_tokens) + to_seconds(options_.between_steps));
 }
 
 /// Every step lengthens the mean by one token, so between two knots the times are an arithmetic series.

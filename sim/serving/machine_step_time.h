@@ -8,6 +8,7 @@
 //   head     LM head                                                       by rows
 //   decode   attention of the decoding sequences, all layers               by sequences and mean length
 //   mixed    attention of prompt chunks and decodes beside them            by the chunks, sequences and mean length
+//   swap     caches copied to or from host memory before the step          by tokens; nothing runs beside it
 // Decode-only steps replay a CUDA graph: their tokens are padded to a captured size (padded_batch()).
 //
 // Approximations: decoding sequences are as long as their mean (kernels read bytes; their sum is kept). Decode attention is priced
@@ -44,6 +45,7 @@ class MachineStepTime : public StepTime {
     struct Conversion {
       double read_bytes = 0, write_bytes = 0, flops = 0;
     } conversion{};
+    double swap_bytes = 0;         ///< of a cached token on one rank, all layers: what goes to host memory and back
     Picoseconds between_steps{0};  ///< the device idles while the host prepares the next step; 0: hidden
   };
   /// @param gpu  outlives this object  @throws InputError
@@ -62,6 +64,7 @@ class MachineStepTime : public StepTime {
   [[nodiscard]] double knot(std::int64_t num_decodes, std::size_t index);
   [[nodiscard]] double mixed(const StepShape& shape);
   [[nodiscard]] double compress(std::int64_t num_tokens);
+  [[nodiscard]] double swap(std::int64_t num_tokens) const;
   [[nodiscard]] double convert(double num_tokens);
   [[nodiscard]] double fixed_decode_part(std::int64_t num_decodes);
 

@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 30;
 constexpr double kMaxSeconds = 9e6;  // 104 days, what picoseconds in 64 bits hold
 constexpr std::size_t kMaxIds = 1'000'000;
+constexpr std::int64_t kMaxPriority = 1'000'000;
 
 struct IdColumn {
   const char* name;
@@ -57,6 +58,7 @@ RequestTrace load_requests(const std::string& path, const std::string& arrival_c
     ids_column = column.name;
     trace.shared_block_tokens = column.tokens;
   }
+  const bool has_priority = has_column("priority");
   for (std::size_t row = 0; row < table.num_rows(); ++row) {
     Request request;
     if (has_column(arrival_column)) {
@@ -73,6 +75,7 @@ RequestTrace load_requests(const std::string& path, const std::string& arrival_c
         throw InputError(fmt::format("{}:{}: {}: {}", path, row + 2, ids_column, error.what()));
       }
     }
+    if (has_priority) request.priority = table.integer(row, "priority", -kMaxPriority, kMaxPriority);
     request.line = static_cast<std::int64_t>(row) + 2;
     trace.requests.push_back(std::move(request));
   }

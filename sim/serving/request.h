@@ -17,7 +17,10 @@ struct Request {
   /// Ids of the prompt's leading blocks that other requests have too; equal ids are equal chains of tokens. Whatever
   /// follows is this request's own.
   std::vector<std::uint64_t> shared_blocks;
-  std::int64_t line = 0;  ///< of the file it stands in; 0: drawn
+  std::int64_t line = 0;      ///< of the file it stands in; 0: drawn
+  std::int64_t priority = 0;  ///< the lower the sooner, where the engine looks at it
+  /// Its prompt was computed by another engine, which also generated the first token; the cache arrives with it.
+  bool is_transferred = false;
 };
 
 struct RequestTrace {
@@ -25,9 +28,9 @@ struct RequestTrace {
   std::int64_t shared_block_tokens = 0;  ///< tokens of one id of shared_blocks; 0: no ids in the file
 };
 
-/// Reads `arrival_s` (absent: all at 0), `input_tokens`, `output_tokens` and, where there is one, `hash_blocks` (512
-/// tokens an id), `shared_prefix_blocks` or `shared_prefix_block_ids` (16 tokens an id): ids apart by spaces, "a-b" is an
-/// inclusive range.
+/// Reads `arrival_s` (absent: all at 0), `input_tokens`, `output_tokens`, `priority` (absent: 0) and, where there is one,
+/// `hash_blocks` (512 tokens an id), `shared_prefix_blocks` or `shared_prefix_block_ids` (16 tokens an id): ids apart by
+/// spaces, "a-b" is an inclusive range.
 /// @param arrival_column  another name for arrival_s ("queued_s" of a measured run)
 /// @throws InputError with file, line and column
 [[nodiscard]] RequestTrace load_requests(const std::string& path, const std::string& arrival_column = "arrival_s");

@@ -12,6 +12,16 @@
 #include "base/units.h"
 
 namespace kvtide::serving {
+namespace {
+
+// SGLang's schedule batch and policy (release 0.5.23): share of the output that an admission keeps free.
+constexpr double kFirstOutputShare = 0.7;
+constexpr double kLeastOutputShare = 0.7 * 0.14;
+constexpr double kOutputShareStep = (kFirstOutputShare - kLeastOutputShare) / 600;  // a decode step
+constexpr std::int64_t kMostOutputCounted = 4096;                                   // tokens
+constexpr std::int64_t kStepsAfterRetraction = 20;  // that everybody is granted before the next one
+
+}  // namespace
 
 void EngineSettings::validate() const {
   const auto require = [](bool is_good, const char* name, auto value, const char* allowed) {
@@ -27,10 +37,14 @@ void EngineSettings::validate() const {
   require(growth.interval >= 1, "interval", growth.interval, ">= 1");
   require(growth.budget >= 0, "budget", growth.budget, ">= 0");
   require(watermark >= 0 && watermark < 1, "watermark", watermark, "[0, 1)");
+  require(host_blocks >= 0, "host_blocks", host_blocks, ">= 0");
 }
 
 Scheduler::Scheduler(const EngineSettings& settings, std::int64_t shared_block_tokens)
-    : settings_((settings.validate(), settings)), pool_(settings.num_blocks) {
+    : settings_((settings.validate(), settings)),
+      pool_(settings.num_blocks),
+      free_host_blocks_(settings.host_blocks),
+      output_share_(kFirstOutputShare) {
   if (shared_block_tokens % settings.block_size != 0) {
     throw InputError(
         fmt::format("engine: block_size {}: the request trace names prefixes of {} tokens, which is no "
@@ -59,10 +73,28 @@ void Scheduler::add(std::size_t index, Request request) {
   sequence.index = index;
   sequence.request = std::move(request);
   sequence.computed = sequence.generated = sequence.scheduled = sequence.keyed = 0;
-  sequence.is_compressed = false;
+  sequence.is_compressed = sequence.restores_compressed = sequence.has_given_way = false;
+  sequence.restorable = sequence.blocks_on_host = 0;
   sequence.blocks.clear();
   sequence.former.clear();
-  waiting_.push_back(id);
+  if (sequence.request.is_transferred) {
+    sequence.generated = 1;
+    sequence.restorable = sequence.request.input_tokens;
+    sequence.restores_compressed = settings_.growth.frees_blocks() || settings_.growth.has_bursts();
+  }
+  wait_in_line(id);
+}
+
+/// At its place: the end, or behind the last that does not come after it.
+void Scheduler::wait_in_line(SequenceId id) {
+  auto place = waiting_.end();
+  if (settings_.policy == SchedulingPolicy::priority) {
+    const auto rank = [&](SequenceId one) {
+      return std::pair(sequences_[one].request.priority, sequences_[one].index);
+    };
+    while (place != waiting_.begin() && rank(*(place - 1)) > rank(id)) --place;
+  }
+  waiting_.insert(place, id);
 }
 
 bool Scheduler::is_shared(const Sequence& sequence, std::int64_t block) const {
@@ -122,18 +154,35 @@ void Scheduler::set_keys(Sequence& sequence, std::int64_t computed) {
 void Scheduler::schedule(Sequence& sequence, std::int64_t tokens) {
   sequence.scheduled = tokens;
   set_keys(sequence, sequence.computed + tokens);
-  ++shape_.num_rows;
+  count(sequence, 1);
+}
+
+bool Scheduler::decodes_next(const Sequence& sequence) const {
+  return sequence.known() - sequence.computed == 1 && sequence.computed >= sequence.request.input_tokens;
+}
+
+/// Puts what the sequence computes into the step's shape, or takes it out again. @param sign  1 or -1
+void Scheduler::count(const Sequence& sequence, std::int64_t sign) {
+  shape_.num_rows += sign;
   const CacheGrowth& growth = settings_.growth;
+  const std::int64_t tokens = sequence.scheduled;
   const std::int64_t context = sequence.computed + tokens;
   if (growth.has_bursts()) {
     const std::int64_t before = sequence.is_compressed ? growth.compressed(sequence.computed) : 0;
-    if (context == sequence.known()) shape_.compressed_tokens += growth.compressed(context) - before;
+    if (context == sequence.known()) shape_.compressed_tokens += sign * (growth.compressed(context) - before);
   }
   if (tokens == 1 && sequence.computed >= sequence.request.input_tokens) {
-    ++shape_.num_decodes;
-    shape_.decode_kv_tokens += (sequence.is_compressed ? growth.held(sequence.computed) : sequence.computed) + 1;
-  } else {
+    shape_.num_decodes += sign;
+    const std::int64_t held = sequence.is_compressed ? growth.held(sequence.computed) : sequence.computed;
+    shape_.decode_kv_tokens += sign * (held + 1);
+  } else if (sign > 0) {
     shape_.prefills.push_back({tokens, sequence.computed});
+  } else {
+    const auto chunk = std::ranges::find_if(shape_.prefills, [&](const PrefillChunk& one) {
+      return one.tokens == tokens && one.kv_before == sequence.computed;
+    });
+    KVTIDE_ASSERT(chunk != shape_.prefills.end(), "what was scheduled is in the step's shape");
+    shape_.prefills.erase(chunk);
   }
 }
 
@@ -164,12 +213,40 @@ void Scheduler::compress(Sequence& sequence) {
   }
 }
 
-void Scheduler::preempt_last() {
-  const SequenceId id = running_.back();
-  running_.pop_back();
+/// Place in the running list.
+std::size_t Scheduler::who_gives_way() const {
+  std::size_t last = running_.size() - 1;
+  const auto rank = [&](std::size_t place) {
+    const Sequence& sequence = sequences_[running_[place]];
+    return settings_.policy == SchedulingPolicy::priority
+               ? std::pair(sequence.request.priority, static_cast<std::int64_t>(sequence.index))
+               : std::pair(-sequence.generated, sequence.request.input_tokens);
+  };
+  if (settings_.policy == SchedulingPolicy::fcfs && settings_.reservation != Reservation::estimated_output) return last;
+  for (std::size_t place = 0; place < running_.size(); ++place) {
+    if (rank(place) > rank(last)) last = place;
+  }
+  return last;
+}
+
+/// Frees the blocks of a running sequence, to host memory where there is room. @param place  in the running list
+void Scheduler::give_way(std::size_t place) {
+  const SequenceId id = running_[place];
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(place));
   Sequence& sequence = sequences_[id];
   ++counters_.preemptions;
-  counters_.lost_tokens += sequence.computed;
+  sequence.has_given_way = true;
+  const auto num_blocks = static_cast<std::int64_t>(sequence.blocks.size());
+  if (num_blocks > 0 && num_blocks <= free_host_blocks_ && sequence.computed > 0) {
+    ++counters_.swaps;
+    free_host_blocks_ -= num_blocks;
+    sequence.restorable = sequence.computed;
+    sequence.blocks_on_host = num_blocks;
+    sequence.restores_compressed = sequence.is_compressed;
+    shape_.swapped_tokens += sequence.is_compressed ? settings_.growth.held(sequence.computed) : sequence.computed;
+  } else {
+    counters_.lost_tokens += sequence.computed;
+  }
   for (std::int64_t block = 0; block < sequence.keyed; ++block) {
     if (!is_shared(sequence, block)) {
       pool_.set_own_key(sequence.blocks[static_cast<std::size_t>(block)], key_of(sequence, block));
@@ -178,9 +255,41 @@ void Scheduler::preempt_last() {
   for (std::size_t i = sequence.blocks.size(); i-- > 0;) pool_.release(sequence.blocks[i]);
   sequence.former.swap(sequence.blocks);
   sequence.blocks.clear();
-  sequence.computed = sequence.keyed = 0;
+  sequence.computed = sequence.keyed = sequence.scheduled = 0;
   sequence.is_compressed = false;
-  waiting_.push_front(id);
+  if (settings_.reservation == Reservation::estimated_output) {
+    waiting_.push_back(id);
+  } else if (settings_.policy == SchedulingPolicy::priority) {
+    wait_in_line(id);
+  } else {
+    waiting_.push_front(id);
+  }
+}
+
+/// SGLang's retraction: before anybody decodes, and never the last one.
+void Scheduler::retract_until_decodes_fit() {
+  const auto missing = [&] {
+    std::int64_t blocks = 0;
+    for (const SequenceId id : running_) {
+      if (decodes_next(sequences_[id])) blocks += missing_blocks(sequences_[id], 1);
+    }
+    return blocks;
+  };
+  bool has_retracted = false;
+  while (running_.size() > 1 && missing() > pool_.num_free()) {
+    give_way(who_gives_way());
+    has_retracted = has_preempted_ = true;
+  }
+  if (has_retracted) {
+    std::int64_t generated = 0, whole = 1;
+    for (const SequenceId id : running_) {
+      generated += sequences_[id].generated + kStepsAfterRetraction;
+      whole += sequences_[id].request.output_tokens;
+    }
+    output_share_ = std::min(1.0, static_cast<double>(generated) / static_cast<double>(whole));
+  } else {
+    output_share_ = std::max(kLeastOutputShare, output_share_ - kOutputShareStep);
+  }
 }
 
 /// With every running sequence at its full length too.
@@ -193,10 +302,54 @@ bool Scheduler::fits_to_its_end(const Sequence& sequence) const {
   return needed <= pool_.num_usable();
 }
 
+/// Its prompt and output beside a share of what the running ones may still generate; free tokens must be more than that.
+bool Scheduler::fits_by_estimate(const Sequence& sequence) const {
+  const auto to_come = [](const Sequence& one) {
+    return std::min(one.request.output_tokens - one.generated, kMostOutputCounted);
+  };
+  double reserved = 0;
+  for (const SequenceId id : running_) reserved += output_share_ * static_cast<double>(to_come(sequences_[id]));
+  const auto own = static_cast<double>(sequence.known() - sequence.restorable + to_come(sequence));
+  return own + reserved < static_cast<double>(pool_.num_free() * settings_.block_size);
+}
+
+/// Blocks that an admission must leave.
+std::int64_t Scheduler::left_free() const {
+  return running_.empty() ? 0
+                          : static_cast<std::int64_t>(settings_.watermark * static_cast<double>(settings_.num_blocks));
+}
+
+/// From host memory or another engine: blocks for what it held and for its next token. @return false when it must wait
+bool Scheduler::admit_restored(Sequence& sequence, std::int64_t& budget) {
+  const std::int64_t computed = sequence.restorable;
+  const std::int64_t held = sequence.restores_compressed ? settings_.growth.held(computed) : computed;
+  const std::int64_t tokens = step_tokens(sequence, computed, budget);
+  if (ceil_div(held + tokens, settings_.block_size) + left_free() > pool_.num_free()) return false;
+  sequence.blocks.clear();
+  sequence.computed = computed;
+  sequence.is_compressed = sequence.restores_compressed;
+  sequence.keyed = 0;
+  sequence.restorable = 0;
+  if (!grow(sequence, tokens)) return false;  // unreachable: just compared
+  if (sequence.blocks_on_host > 0) shape_.swapped_tokens += held;
+  free_host_blocks_ += sequence.blocks_on_host;
+  sequence.blocks_on_host = 0;
+  schedule(sequence, tokens);
+  budget -= tokens;
+  running_.push_back(waiting_.front());
+  waiting_.pop_front();
+  admitted_.push_back({sequence.index, 0, sequence.has_given_way});
+  return true;
+}
+
 /// Tries the head of the waiting line. @return false when it must wait
 bool Scheduler::admit(std::int64_t& budget) {
   Sequence& sequence = sequences_[waiting_.front()];
-  if (settings_.reserve_output && !running_.empty() && !fits_to_its_end(sequence)) return false;
+  if (!running_.empty()) {
+    if (settings_.reservation == Reservation::whole_output && !fits_to_its_end(sequence)) return false;
+    if (settings_.reservation == Reservation::estimated_output && !fits_by_estimate(sequence)) return false;
+  }
+  if (sequence.restorable > 0) return admit_restored(sequence, budget);
   hits_.clear();
   std::int64_t free_hits = 0;
   const std::int64_t num_looked_up = settings_.prefix_caching ? (sequence.known() - 1) / settings_.block_size : 0;
@@ -211,9 +364,7 @@ bool Scheduler::admit(std::int64_t& budget) {
   const std::int64_t tokens = step_tokens(sequence, computed, budget);
   const std::int64_t reserved = settings_.reserve_full_input ? sequence.known() : computed + tokens;
   const std::int64_t needed = ceil_div(reserved, settings_.block_size) - num_hits + free_hits;
-  const auto left_free =
-      running_.empty() ? 0 : static_cast<std::int64_t>(settings_.watermark * static_cast<double>(settings_.num_blocks));
-  if (needed + left_free > pool_.num_free()) return false;
+  if (needed + left_free() > pool_.num_free()) return false;
   for (const BlockId block : hits_) pool_.share(block);
   sequence.blocks.assign(hits_.begin(), hits_.end());
   sequence.computed = computed;
@@ -225,7 +376,7 @@ bool Scheduler::admit(std::int64_t& budget) {
   budget -= tokens;
   running_.push_back(waiting_.front());
   waiting_.pop_front();
-  admitted_.push_back({sequence.index, computed});
+  admitted_.push_back({sequence.index, computed, sequence.has_given_way});
   return true;
 }
 
@@ -237,13 +388,14 @@ void Scheduler::admit_waiting(std::int64_t& budget) {
 const StepShape& Scheduler::begin_step() {
   shape_.prefills.clear();
   shape_.num_decodes = shape_.decode_kv_tokens = shape_.compressed_tokens = shape_.num_rows = 0;
+  shape_.swapped_tokens = 0;
   admitted_.clear();
   std::int64_t budget = settings_.max_num_batched_tokens;
   has_preempted_ = false;
   if (settings_.prefill_first) {
     for (const SequenceId id : running_) {
       Sequence& sequence = sequences_[id];
-      if (sequence.known() - sequence.computed == 1 && sequence.computed >= sequence.request.input_tokens) continue;
+      if (decodes_next(sequence)) continue;
       const std::int64_t tokens = step_tokens(sequence, sequence.computed, budget);
       if (tokens == 0 || !grow(sequence, tokens)) break;
       schedule(sequence, tokens);
@@ -252,14 +404,25 @@ const StepShape& Scheduler::begin_step() {
     admit_waiting(budget);
     if (shape_.num_rows > 0) return shape_;
   }
+  if (settings_.reservation == Reservation::estimated_output) retract_until_decodes_fit();
   for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
-    Sequence& sequence = sequences_[running_[i]];
+    const SequenceId id = running_[i];
+    Sequence& sequence = sequences_[id];
     const std::int64_t tokens = step_tokens(sequence, sequence.computed, budget);
-    while (i < running_.size() && !grow(sequence, tokens)) {
-      preempt_last();
+    bool is_out = false;
+    while (!is_out && !grow(sequence, tokens)) {
+      const std::size_t place = who_gives_way();
+      Sequence& other = sequences_[running_[place]];
+      is_out = running_[place] == id;
+      if (other.scheduled > 0) {  // earlier in this step: its tokens are another's
+        count(other, -1);
+        budget += other.scheduled;
+      }
+      if (place < i) --i;
+      give_way(place);
       has_preempted_ = true;
     }
-    if (i >= running_.size()) break;  // it was the last itself
+    if (is_out) break;  // it was the one itself
     schedule(sequence, tokens);
     budget -= tokens;
   }
@@ -268,7 +431,11 @@ const StepShape& Scheduler::begin_step() {
 }
 
 std::int64_t Scheduler::repeatable_steps() const {
-  if (has_preempted_ || shape_.num_decodes != num_running()) return 1;
+  if (has_preempted_ || shape_.num_decodes != num_running() || shape_.swapped_tokens > 0) return 1;
+  // While the estimate falls, somebody may be admitted in any step.
+  if (settings_.reservation == Reservation::estimated_output && output_share_ > kLeastOutputShare && !waiting_.empty()) {
+    return 1;
+  }
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
   for (const SequenceId id : running_) {
     const Sequence& sequence = sequences_[id];
@@ -294,6 +461,7 @@ std::int64_t Scheduler::repeatable_steps() const {
 
 const std::vector<Advance>& Scheduler::finish_step(std::int64_t steps) {
   counters_.steps += steps;
+  output_share_ = std::max(kLeastOutputShare, output_share_ - kOutputShareStep * static_cast<double>(steps - 1));
   advances_.clear();
   if (steps > 1) {
     for (const SequenceId id : running_) {

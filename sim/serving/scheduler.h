@@ -8,6 +8,9 @@
 //    the free blocks; if it does not, nobody behind it is looked at.
 //  - Prefix cache: full blocks only, at most known - 1 tokens. A block is in the table as soon as it is scheduled.
 //
+// What other engines do otherwise are switches (engine_settings.h): priorities, reservations for tokens to come, host memory for
+// those who give way. A transferred request comes with its prompt's cache and needs blocks for it, but no step.
+//
 // Example: budget 8, a decode and a prompt of 12 tokens: step 1 computes 1 + 7, step 2 computes 1 + 5 and the prompt's first token.
 
 #include <cstdint>
@@ -33,6 +36,7 @@ struct Advance {
 struct Admission {
   std::size_t request = 0;
   std::int64_t cached_tokens = 0;  ///< found in the prefix cache
+  bool is_again = false;           ///< it had been preempted
 };
 
 struct SchedulerCounters {
@@ -42,6 +46,7 @@ struct SchedulerCounters {
   std::int64_t hit_blocks = 0;     ///< of those, found in the prefix cache
   std::int64_t steps = 0;
   std::int64_t emptied_blocks = 0;  ///< given back by compression while their request went on
+  std::int64_t swaps = 0;           ///< preemptions whose cache went to host memory; not lost
 };
 
 class Scheduler {
@@ -81,6 +86,11 @@ class Scheduler {
     std::int64_t scheduled = 0;  // tokens of the present step
     std::int64_t keyed = 0;      // blocks that have their key
     bool is_compressed = false;  // its prompt is complete and the policy has been at it
+    // In host memory or on the wire: comes back at its admission instead of being computed.
+    bool has_given_way = false;
+    std::int64_t restorable = 0;
+    std::int64_t blocks_on_host = 0;
+    bool restores_compressed = false;
     std::vector<BlockId> blocks;
     std::vector<BlockId> former;  // before it was preempted; some may still hold what they held
     [[nodiscard]] std::int64_t known() const { return request.input_tokens + generated; }
@@ -96,8 +106,16 @@ class Scheduler {
   [[nodiscard]] std::int64_t step_tokens(const Sequence& sequence, std::int64_t computed, std::int64_t budget) const;
   bool grow(Sequence& sequence, std::int64_t tokens);
   void schedule(Sequence& sequence, std::int64_t tokens);
-  void preempt_last();
+  void count(const Sequence& sequence, std::int64_t sign);
+  [[nodiscard]] bool decodes_next(const Sequence& sequence) const;
+  void wait_in_line(SequenceId id);
+  void give_way(std::size_t place);
+  [[nodiscard]] std::size_t who_gives_way() const;
+  void retract_until_decodes_fit();
   [[nodiscard]] bool fits_to_its_end(const Sequence& sequence) const;
+  [[nodiscard]] bool fits_by_estimate(const Sequence& sequence) const;
+  bool admit_restored(Sequence& sequence, std::int64_t& budget);
+  [[nodiscard]] std::int64_t left_free() const;
   void admit_waiting(std::int64_t& budget);
   bool admit(std::int64_t& budget);
 
@@ -113,6 +131,8 @@ class Scheduler {
   std::vector<BlockId> hits_;
   StepShape shape_;
   bool has_preempted_ = false;
+  std::int64_t free_host_blocks_ = 0;
+  double output_share_ = 0;  // Reservation::estimated_output: of the tokens to come, kept free
   std::int64_t most_used_blocks_ = 0;
   SchedulerCounters counters_;
 };

@@ -1,195 +1,216 @@
 #include "serving/serving_run.h"
 
-#include <algorithm>
-#include <deque>
-#include <limits>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
 #include "engine/simulation.h"
+#include "serving/engine_process.h"
 
 namespace kvtide::serving {
 namespace {
 
-/// The engine as a process of the simulation: it sleeps while it has nothing to do.
-class Server {
+void validate(const Fleet& fleet) {
+  if (fleet.replicas < 1 || fleet.prefill_replicas < 0) {
+    throw InputError(fmt::format("fleet: {} replicas and {} for prefill: expected at least 1 and 0", fleet.replicas,
+                                 fleet.prefill_replicas));
+  }
+  if (fleet.prefill_replicas > 0 && !(fleet.transfer_bandwidth > 0)) {
+    throw InputError("fleet: prefill apart from decode needs the bandwidth of the link between them");
+  }
+}
+
+/// Router, links and clock around the engines.
+class Front : public EngineProcess::Surroundings {
  public:
-  Server(engine::Simulation& simulation, RequestSource& source, const EngineSettings& settings, StepTime& step_time,
-         const ServeOptions& options)
-      : simulation_(simulation),
-        source_(source),
-        settings_(settings),
-        step_time_(step_time),
+  Front(RequestSource& source, const Fleet& fleet, StepTime& step_time, const ServeOptions& options)
+      : source_(source),
+        fleet_(fleet),
         options_(options),
-        scheduler_(settings, options.shared_block_tokens) {
+        report_([this](const RequestTimes& times) {
+          if (options_.on_request) {
+            options_.on_request(times);
+          } else {
+            outcome_.requests.push_back(times);
+          }
+        }),
+        ledger_(report_, options.most_gaps_kept) {
+    const auto add = [&](std::vector<std::unique_ptr<EngineProcess>>& engines, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        engines.push_back(std::make_unique<EngineProcess>(simulation_, *this, ledger_, outcome_.series, fleet.engine,
+                                                          step_time, options.shared_block_tokens,
+                                                          options.max_steps_at_once));
+      }
+    };
+    add(prefill_, fleet.prefill_replicas);
+    add(decode_, fleet.replicas);
+    link_free_.resize(prefill_.size());
     schedule_arrival();
   }
-  ServingOutcome take() {
-    outcome_.counters = scheduler_.counters();
-    outcome_.num_requests = static_cast<std::int64_t>(num_arrived_);
+
+  ServingOutcome run() {
+    simulation_.run();
+    for (const auto* engines : {&prefill_, &decode_}) {
+      for (const std::unique_ptr<EngineProcess>& engine : *engines) {
+        const SchedulerCounters& counters = engine->counters();
+        outcome_.counters.preemptions += counters.preemptions;
+        outcome_.counters.lost_tokens += counters.lost_tokens;
+        outcome_.counters.prompt_blocks += counters.prompt_blocks;
+        outcome_.counters.hit_blocks += counters.hit_blocks;
+        outcome_.counters.steps += counters.steps;
+        outcome_.counters.emptied_blocks += counters.emptied_blocks;
+        outcome_.counters.swaps += counters.swaps;
+        outcome_.max_running = std::max(outcome_.max_running, engine->max_running());
+        outcome_.max_used_share = std::max(outcome_.max_used_share, engine->max_used_share());
+        outcome_.output_tokens += engine->output_tokens();
+      }
+    }
+    outcome_.num_requests = static_cast<std::int64_t>(ledger_.num_arrived());
+    outcome_.gaps = ledger_.gaps();
+    outcome_.kept_gaps = std::move(ledger_.kept_gaps());
+    std::ranges::sort(outcome_.kept_gaps, {}, [](const TokenGap& gap) { return std::pair(gap.request, gap.token); });
     return std::move(outcome_);
   }
 
+  /// An arrival; for a decode engine beside prefill ones also a cache on its way, or a prompt that may be finished first.
+  [[nodiscard]] std::optional<Picoseconds> next_submission(const EngineProcess& engine) const override {
+    std::optional<Picoseconds> next = source_.next_arrival();
+    if (prefill_.empty() || is_prefill(engine)) return next;
+    const auto consider = [&](std::optional<Picoseconds> time) {
+      if (time && (!next || *time < *next)) next = time;
+    };
+    for (const std::unique_ptr<EngineProcess>& one : prefill_) consider(one->busy_until());
+    if (!landings_.empty()) consider(*landings_.begin());
+    return next;
+  }
+
+  void on_first_token(std::size_t request) override { ask(request, false); }
+
+  void on_finish(EngineProcess& engine, std::size_t request) override {
+    const auto rest = to_decode_.find(request);
+    if (rest != to_decode_.end()) {
+      send(engine, request, std::move(rest->second));
+      to_decode_.erase(rest);
+      return;
+    }
+    const Picoseconds now = simulation_.now();
+    ledger_.on_finish(request, now);
+    has_finished_ = true;
+    outcome_.makespan = now - ledger_.first_arrival();
+    source_.on_finish(now);
+    ask(request, true);
+  }
+
+  void on_step(EngineProcess& /*engine*/) override {
+    if (!has_finished_) return;
+    has_finished_ = false;
+    ledger_.report_finished();
+    schedule_arrival();
+  }
+
+  [[nodiscard]] bool is_over() const override { return outcome_.is_stopped; }
+
  private:
-  struct InFlight {
-    RequestTimes times;
-    bool is_finished = false;
-  };
-  InFlight& in_flight(std::size_t request) { return in_flight_[request - num_reported_]; }
+  using Engines = std::vector<std::unique_ptr<EngineProcess>>;
+
+  [[nodiscard]] bool is_prefill(const EngineProcess& engine) const {
+    return std::ranges::any_of(prefill_, [&](const auto& one) { return one.get() == &engine; });
+  }
+  void ask(std::size_t request, bool is_last) {
+    if (options_.stops_at && options_.stops_at(ledger_.times(request), is_last)) outcome_.is_stopped = true;
+  }
 
   /// Only the next arrival is pending: memory does not grow with the trace.
   void schedule_arrival() {
     const std::optional<Picoseconds> next = source_.next_arrival();
-    if (!next || has_pending_arrival_) return;
+    if (!next || has_pending_arrival_ || outcome_.is_stopped) return;
     has_pending_arrival_ = true;
     simulation_.schedule_at(std::max(*next, simulation_.now()), [this] {
       has_pending_arrival_ = false;
       const Picoseconds now = simulation_.now();
-      for (auto next = source_.next_arrival(); next && *next <= now; next = source_.next_arrival()) arrive(*next);
+      Engines& engines = prefill_.empty() ? decode_ : prefill_;
+      for (auto next = source_.next_arrival(); next && *next <= now; next = source_.next_arrival()) {
+        arrive(engines, *next);
+      }
       schedule_arrival();
-      if (!is_busy_) begin_step();
+      for (const std::unique_ptr<EngineProcess>& engine : engines) engine->wake();
     });
   }
 
-  void arrive(Picoseconds arrival) {
+  void arrive(Engines& engines, Picoseconds arrival) {
     Request request = source_.take();
-    InFlight added;
-    added.times.queued = arrival;
-    added.times.scheduled = Picoseconds{-1};
-    added.times.input_tokens = request.input_tokens;
-    added.times.output_tokens = request.output_tokens;
-    in_flight_.push_back(added);
-    if (num_arrived_ == 0) first_arrival_ = arrival;
-    scheduler_.add(num_arrived_++, std::move(request));
+    const std::size_t id = ledger_.arrive(arrival, request);
+    if (!prefill_.empty() && request.output_tokens > 1) {
+      Request rest{.arrival = arrival,
+                   .input_tokens = request.input_tokens,
+                   .output_tokens = request.output_tokens,
+                   .shared_blocks = {},
+                   .line = request.line,
+                   .priority = request.priority,
+                   .is_transferred = true};
+      to_decode_.emplace(id, std::move(rest));
+      request.output_tokens = 1;
+    }
+    choose(engines, next_for_arrivals_).submit(id, std::move(request));
   }
 
-  void begin_step() {
-    if (scheduler_.is_idle()) return;
-    const StepShape* shape = &scheduler_.begin_step();
-    // A request that preempted itself left the step empty; the next one admits it again.
-    while (shape->num_rows == 0) shape = &scheduler_.begin_step();
-    const Picoseconds now = simulation_.now();
-    for (const Admission& admission : scheduler_.admitted()) {
-      RequestTimes& times = in_flight(admission.request).times;
-      if (times.scheduled >= Picoseconds{0}) {
-        ++times.preemptions;
-      } else {
-        times.scheduled = now;
-        times.cached_tokens = admission.cached_tokens;
-      }
-    }
-    outcome_.max_running = std::max(outcome_.max_running, scheduler_.num_running());
-    num_steps_ = std::min(scheduler_.repeatable_steps(), options_.max_steps_at_once);
-    Picoseconds duration = num_steps_ > 1 ? run_of_steps(*shape) : step_time_.duration(*shape);
-    step_begin_ = now;
-    state_ = {.running = scheduler_.num_running(),
-              .waiting = scheduler_.num_waiting(),
-              .used_blocks = settings_.num_blocks - 1 - scheduler_.num_free_blocks(),
-              .used_tokens = 0,
-              .output_tokens = 0,
-              .prompt_tokens = shape->num_tokens() - shape->num_decodes};
-    is_busy_ = true;
-    simulation_.schedule_in(std::max(duration, Picoseconds{1}), [this] { finish_step(); });
+  /// @param turn  whose it is, of round robin
+  EngineProcess& choose(Engines& engines, std::size_t& turn) {
+    if (fleet_.routing == Routing::round_robin) return *engines[turn++ % engines.size()];
+    return **std::ranges::min_element(engines, {}, [](const auto& engine) { return engine->num_in_flight(); });
   }
 
-  /// Ends with the first step that an arrival could change: with nobody waiting, the one during which it arrives.
-  Picoseconds run_of_steps(const StepShape& shape) {
-    const auto time_of = [&](std::int64_t steps) {
-      return step_time_.decode_run(shape.num_decodes, shape.decode_kv_tokens, steps);
-    };
-    Picoseconds duration = time_of(num_steps_);
-    const std::optional<Picoseconds> next = source_.next_arrival();
-    if (scheduler_.num_waiting() > 0 || !next) return duration;
-    const Picoseconds until = *next - simulation_.now();
-    if (duration < until) return duration;
-    // The steps lengthen slowly: the mean step leads close to the answer.
-    std::int64_t too_few = 0;  // these end before the arrival
-    std::int64_t enough = num_steps_;
-    while (enough - too_few > 1) {
-      const double share = to_seconds(until) / to_seconds(duration) * static_cast<double>(enough);
-      const std::int64_t middle = std::clamp(static_cast<std::int64_t>(share) + 1, too_few + 1, enough - 1);
-      const Picoseconds time = time_of(middle);
-      if (time < until) {
-        too_few = middle;
-        if (middle + 1 < enough && time_of(middle + 1) >= until) enough = middle + 1, duration = time_of(enough);
-      } else {
-        enough = middle;
-        duration = time;
-      }
-    }
-    num_steps_ = enough;
-    return time_of(enough);
+  /// Over the engine's link, once it is free.
+  void send(const EngineProcess& from, std::size_t request, Request rest) {
+    const auto place = static_cast<std::size_t>(
+        std::ranges::find_if(prefill_, [&](const auto& one) { return one.get() == &from; }) - prefill_.begin());
+    const CacheGrowth& growth = fleet_.engine.growth;
+    const std::int64_t entries = growth.held(rest.input_tokens);
+    outcome_.transferred_tokens += entries;
+    const double seconds = static_cast<double>(entries) * fleet_.bytes_per_token / fleet_.transfer_bandwidth;
+    link_free_[place] = std::max(link_free_[place], simulation_.now()) + from_seconds(seconds);
+    const Picoseconds landing = link_free_[place] + from_seconds(fleet_.transfer_latency);
+    landings_.insert(landing);
+    simulation_.schedule_at(landing, [this, request, landing, rest = std::move(rest)]() mutable {
+      landings_.erase(landings_.find(landing));
+      EngineProcess& engine = choose(decode_, next_for_decoding_);
+      engine.submit(request, std::move(rest));
+      engine.wake();
+    });
   }
 
-  void finish_step() {
-    is_busy_ = false;
-    const Picoseconds now = simulation_.now();
-    bool has_finished = false;
-    const std::vector<Advance>& advances = scheduler_.finish_step(num_steps_);
-    for (const Advance& advance : advances) {
-      state_.used_tokens += advance.context_tokens;
-      if (!advance.has_token) continue;
-      state_.output_tokens += num_steps_;
-      InFlight& one = in_flight(advance.request);
-      if (one.times.first_token == Picoseconds{0}) one.times.first_token = now;
-      if (!advance.is_finished) continue;
-      one.times.last_token = now;
-      one.is_finished = has_finished = true;
-      outcome_.makespan = now - first_arrival_;
-      source_.on_finish(now);
-    }
-    const double used = static_cast<double>(scheduler_.most_used_blocks());
-    outcome_.max_used_share = std::max(outcome_.max_used_share, used / static_cast<double>(settings_.num_blocks - 1));
-    outcome_.output_tokens += state_.output_tokens;
-    outcome_.series.add(step_begin_, now, state_);
-    if (has_finished) {
-      report_finished();
-      schedule_arrival();
-    }
-    begin_step();
-  }
-
-  void report_finished() {
-    while (!in_flight_.empty() && in_flight_.front().is_finished) {
-      if (options_.on_request) {
-        options_.on_request(in_flight_.front().times);
-      } else {
-        outcome_.requests.push_back(in_flight_.front().times);
-      }
-      in_flight_.pop_front();
-      ++num_reported_;
-    }
-  }
-
-  engine::Simulation& simulation_;
   RequestSource& source_;
-  const EngineSettings& settings_;
-  StepTime& step_time_;
+  const Fleet& fleet_;
   const ServeOptions& options_;
-  Scheduler scheduler_;
+  engine::Simulation simulation_;
   ServingOutcome outcome_;
-  std::deque<InFlight> in_flight_;  // from request num_reported_ on
-  std::size_t num_reported_ = 0;
-  std::size_t num_arrived_ = 0;
-  Picoseconds first_arrival_{0};
-  Picoseconds step_begin_{0};
-  std::int64_t num_steps_ = 1;
-  SeriesState state_;
-  bool is_busy_ = false;
+  RequestLedger::Report report_;
+  RequestLedger ledger_;
+  Engines prefill_, decode_;
+  std::size_t next_for_arrivals_ = 0, next_for_decoding_ = 0;
+  std::unordered_map<std::size_t, Request> to_decode_;  // what is left once the prompt is computed; looked up only
+  std::vector<Picoseconds> link_free_;                  // [prefill engine]
+  std::multiset<Picoseconds> landings_;                 // of caches under way
   bool has_pending_arrival_ = false;
+  bool has_finished_ = false;
 };
 
 }  // namespace
 
-double RequestTimes::tpot_seconds() const {
-  return output_tokens > 1 ? to_seconds(last_token - first_token) / static_cast<double>(output_tokens - 1)
-                           : std::numeric_limits<double>::quiet_NaN();
+ServingOutcome serve(RequestSource& source, const Fleet& fleet, StepTime& step_time, const ServeOptions& options) {
+  validate(fleet);
+  Front front(source, fleet, step_time, options);
+  return front.run();
 }
 
 ServingOutcome serve(RequestSource& source, const EngineSettings& settings, StepTime& step_time,
                      const ServeOptions& options) {
-  engine::Simulation simulation;
-  Server server(simulation, source, settings, step_time, options);
-  simulation.run();
-  return server.take();
+  return serve(source, Fleet{.engine = settings}, step_time, options);
 }
 
 ServingOutcome serve(const RequestTrace& trace, const EngineSettings& settings, StepTime& step_time) {

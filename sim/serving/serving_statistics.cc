@@ -16,15 +16,7 @@ double sorted_quantile(const std::vector<double>& values, double share) {
   return values[lower] + (place - static_cast<double>(lower)) * (values[upper] - values[lower]);
 }
 
-LatencyFigures latencies(std::vector<double> values) {
-  std::erase_if(values, [](double value) { return std::isnan(value); });
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  if (values.empty()) return {kNone, kNone, kNone, kNone, kNone};
-  std::ranges::sort(values);
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  return {sum / static_cast<double>(values.size()), sorted_quantile(values, 0.5), sorted_quantile(values, 0.9),
-          sorted_quantile(values, 0.95), sorted_quantile(values, 0.99)};
-}
+constexpr std::size_t kMostValues = 200'000;
 
 }  // namespace
 
@@ -34,29 +26,62 @@ bool Objectives::are_met(const RequestTimes& times) const {
   return !(tpot > 0 && times.output_tokens > 1 && times.tpot_seconds() > tpot);
 }
 
+void LatencySample::add(double seconds) {
+  if (std::isnan(seconds)) return;
+  if (values_.size() < kMostValues) {
+    values_.push_back(seconds);
+    return;
+  }
+  if (histogram_.count() == 0) {
+    for (const double value : values_) histogram_.add(value);
+  }
+  histogram_.add(seconds);
+}
+
+LatencyFigures LatencySample::figures() const {
+  if (histogram_.count() > 0) return figures_of(histogram_);
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  if (values_.empty()) return {kNone, kNone, kNone, kNone, kNone};
+  std::vector<double> values = values_;
+  std::ranges::sort(values);
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return {sum / static_cast<double>(values.size()), sorted_quantile(values, 0.5), sorted_quantile(values, 0.9),
+          sorted_quantile(values, 0.95), sorted_quantile(values, 0.99)};
+}
+
+LatencyFigures figures_of(const LatencyHistogram& gaps) {
+  return {gaps.mean(), gaps.quantile(0.5), gaps.quantile(0.9), gaps.quantile(0.95), gaps.quantile(0.99)};
+}
+
+void ServingSample::add(const RequestTimes& times) {
+  ttft_.add(to_seconds(times.ttft()));
+  tpot_.add(times.tpot_seconds());
+  latency_.add(to_seconds(times.latency()));
+  queueing_.add(to_seconds(times.queueing()));
+  ++count_;
+  good_ += objectives_.are_met(times) ? 1 : 0;
+  tokens_ += static_cast<double>(times.output_tokens);
+  prompt_ += static_cast<double>(times.input_tokens);
+  cached_ += static_cast<double>(std::min(times.cached_tokens, times.input_tokens));
+}
+
+ServingFigures ServingSample::figures(Picoseconds makespan) const {
+  const double seconds = to_seconds(makespan);
+  return {.ttft = ttft_.figures(),
+          .tpot = tpot_.figures(),
+          .latency = latency_.figures(),
+          .queueing = queueing_.figures(),
+          .requests_per_second = static_cast<double>(count_) / seconds,
+          .output_tokens_per_second = tokens_ / seconds,
+          .goodput = good_ / seconds,
+          .cache_hit_share = cached_ / prompt_};
+}
+
 ServingFigures figures_of(const std::vector<RequestTimes>& requests, Picoseconds makespan,
                           const Objectives& objectives) {
-  std::vector<double> ttft, tpot, latency, queueing;
-  double good = 0, tokens = 0, prompt = 0, cached = 0;
-  for (const RequestTimes& times : requests) {
-    ttft.push_back(to_seconds(times.ttft()));
-    tpot.push_back(times.tpot_seconds());
-    latency.push_back(to_seconds(times.latency()));
-    queueing.push_back(to_seconds(times.queueing()));
-    good += objectives.are_met(times) ? 1 : 0;
-    tokens += static_cast<double>(times.output_tokens);
-    prompt += static_cast<double>(times.input_tokens);
-    cached += static_cast<double>(std::min(times.cached_tokens, times.input_tokens));
-  }
-  const double seconds = to_seconds(makespan);
-  return {.ttft = latencies(std::move(ttft)),
-          .tpot = latencies(std::move(tpot)),
-          .latency = latencies(std::move(latency)),
-          .queueing = latencies(std::move(queueing)),
-          .requests_per_second = static_cast<double>(requests.size()) / seconds,
-          .output_tokens_per_second = tokens / seconds,
-          .goodput = good / seconds,
-          .cache_hit_share = cached / prompt};
+  ServingSample sample(objectives);
+  for (const RequestTimes& times : requests) sample.add(times);
+  return sample.figures(makespan);
 }
 
 double quantile(std::vector<double> values, double share) {

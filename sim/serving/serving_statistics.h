@@ -19,7 +19,7 @@ struct Objectives {
   [[nodiscard]] bool are_met(const RequestTimes& times) const;
 };
 
-/// Of one metric over the requests of a run, in seconds.
+/// Of one metric over the requests of a run, in seconds. Beyond 200,000 requests quantiles are within 0.1 % (latency_histogram.h).
 struct LatencyFigures {
   double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0;
 };
@@ -31,9 +31,40 @@ struct ServingFigures {
   double cache_hit_share = 0;  ///< of prompt tokens
 };
 
+/// Values one by one, in a histogram once they are many.
+class LatencySample {
+ public:
+  /// NaN is no value.
+  void add(double seconds);
+  [[nodiscard]] LatencyFigures figures() const;
+
+ private:
+  std::vector<double> values_;
+  LatencyHistogram histogram_;
+};
+
+/// Figures of requests that are not kept.
+class ServingSample {
+ public:
+  explicit ServingSample(const Objectives& objectives) : objectives_(objectives) {}
+  void add(const RequestTimes& times);
+  [[nodiscard]] std::int64_t count() const { return count_; }
+  /// @pre count() > 0
+  [[nodiscard]] ServingFigures figures(Picoseconds makespan) const;
+
+ private:
+  Objectives objectives_;
+  LatencySample ttft_, tpot_, latency_, queueing_;
+  std::int64_t count_ = 0;
+  double good_ = 0, tokens_ = 0, prompt_ = 0, cached_ = 0;
+};
+
 /// @param requests  at least one
 [[nodiscard]] ServingFigures figures_of(const std::vector<RequestTimes>& requests, Picoseconds makespan,
                                         const Objectives& objectives);
+
+/// Of the gaps between tokens of a run.
+[[nodiscard]] LatencyFigures figures_of(const LatencyHistogram& gaps);
 
 /// Linear between order statistics, as NumPy's default. @param share  0..1  @param values  not empty
 [[nodiscard]] double quantile(std::vector<double> values, double share);

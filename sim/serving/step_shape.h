@@ -20,6 +20,7 @@ struct StepShape {
   std::int64_t decode_kv_tokens = 0;   ///< attended to by the decodes together, the new ones included
   std::int64_t compressed_tokens = 0;  ///< that a policy compresses in this step, in bursts
   std::int64_t num_rows = 0;           ///< sequences in the step: rows of LM head and sampler
+  std::int64_t swapped_tokens = 0;     ///< entries copied to or from host memory before the step
 
   [[nodiscard]] std::int64_t num_tokens() const {
     std::int64_t tokens = num_decodes;
@@ -41,7 +42,8 @@ class StepTime {
                     .num_decodes = num_decodes,
                     .decode_kv_tokens = kv_tokens,
                     .compressed_tokens = 0,
-                    .num_rows = num_decodes};
+                    .num_rows = num_decodes,
+                    .swapped_tokens = 0};
     Picoseconds sum{0};
     for (std::int64_t step = 0; step < steps; ++step) {
       sum += duration(shape);

@@ -36,13 +36,15 @@ double gamma(RandomStream& random, double shape) {
 
 class Drawn : public RequestSource {
  public:
-  Drawn(const SyntheticWorkload& workload, std::int64_t block_tokens, std::uint64_t seed)
+  Drawn(const SyntheticWorkload& workload, std::int64_t block_tokens, std::uint64_t seed, std::int64_t most_tokens)
       : workload_(workload),
         block_tokens_(block_tokens),
+        most_tokens_(most_tokens),
         gaps_(seed, "arrival gaps"),
         inputs_(seed, "input lengths"),
         outputs_(seed, "output lengths"),
-        prefixes_(seed, "prefixes") {
+        prefixes_(seed, "prefixes"),
+        priorities_(seed, "priorities") {
     if (workload.arrivals == ArrivalKind::closed_loop) {
       for (std::int64_t user = 0; user < workload.users; ++user) {
         due_.push(workload.think_seconds > 0 ? from_seconds(exponential(gaps_, workload.think_seconds))
@@ -65,6 +67,7 @@ class Drawn : public RequestSource {
     request.input_tokens = workload_.input.draw(inputs_);
     request.output_tokens = workload_.output.draw(outputs_);
     add_prefix(request);
+    add_priority(request);
     ++num_taken_;
     if (workload_.arrivals == ArrivalKind::closed_loop) {
       due_.pop();
@@ -109,7 +112,7 @@ class Drawn : public RequestSource {
     for (std::size_t index = 0; index < workload_.prefixes.size(); ++index) {
       const SharedPrefix& prefix = workload_.prefixes[index];
       if (place < prefix.share) {
-        const std::int64_t blocks = std::min(prefix.tokens, request.input_tokens) / block_tokens_;
+        const std::int64_t blocks = std::min({prefix.tokens, request.input_tokens, most_tokens_}) / block_tokens_;
         for (std::int64_t block = 0; block < blocks; ++block) {
           request.shared_blocks.push_back((static_cast<std::uint64_t>(index) << 32) +
                                           static_cast<std::uint64_t>(block));
@@ -120,9 +123,20 @@ class Drawn : public RequestSource {
     }
   }
 
+  void add_priority(Request& request) {
+    double place = workload_.priorities.empty() ? 1 : priorities_.uniform();
+    for (const PriorityClass& one : workload_.priorities) {
+      if (place < one.share) {
+        request.priority = one.priority;
+        return;
+      }
+      place -= one.share;
+    }
+  }
+
   SyntheticWorkload workload_;
-  std::int64_t block_tokens_;
-  RandomStream gaps_, inputs_, outputs_, prefixes_;
+  std::int64_t block_tokens_, most_tokens_;
+  RandomStream gaps_, inputs_, outputs_, prefixes_, priorities_;
   double now_ = 0;
   std::int64_t num_taken_ = 0;
   std::priority_queue<Picoseconds, std::vector<Picoseconds>, std::greater<>> due_;
@@ -168,8 +182,17 @@ std::string to_string(LongRequests value) {
 }
 
 std::unique_ptr<RequestSource> draw_requests(const SyntheticWorkload& workload, std::int64_t block_tokens,
-                                             std::uint64_t seed) {
-  return std::make_unique<Drawn>(workload, block_tokens, seed);
+                                             std::uint64_t seed, std::int64_t most_tokens) {
+  return std::make_unique<Drawn>(workload, block_tokens, seed, most_tokens);
+}
+
+Request CutSource::take() {
+  Request request = source_.take();
+  if (request.input_tokens + request.output_tokens <= limit_) return request;
+  ++num_cut_;
+  request.output_tokens = std::min(request.output_tokens, limit_ - 1);
+  request.input_tokens = limit_ - request.output_tokens;
+  return request;
 }
 
 LimitedTrace limit_requests(RequestTrace trace, std::int64_t max_model_len, LongRequests policy,

@@ -39,6 +39,13 @@ struct SharedPrefix {
   bool operator==(const SharedPrefix&) const = default;
 };
 
+/// Requests of one urgency.
+struct PriorityClass {
+  std::int64_t priority = 0;  ///< the lower the sooner
+  double share = 1;           ///< of the requests
+  bool operator==(const PriorityClass&) const = default;
+};
+
 struct SyntheticWorkload {
   ArrivalKind arrivals = ArrivalKind::poisson;
   double rate = 1;      ///< requests/s
@@ -48,13 +55,32 @@ struct SyntheticWorkload {
   double think_seconds = 0;
   LengthDistribution input{}, output{};
   std::vector<SharedPrefix> prefixes{};  ///< shares add up to at most 1; inside the input's tokens
+  std::vector<PriorityClass> priorities{};  ///< shares add up to at most 1; the rest has 0
   std::int64_t num_requests = 1000;
   bool operator==(const SyntheticWorkload&) const = default;
 };
 
 /// @param block_tokens  of the engine: ids of shared prefixes name blocks of that size
+/// @param most_tokens  no prompt shares more than that, however long it was drawn: what follows is cut away
 [[nodiscard]] std::unique_ptr<RequestSource> draw_requests(const SyntheticWorkload& workload, std::int64_t block_tokens,
-                                                           std::uint64_t seed);
+                                                           std::uint64_t seed,
+                                                           std::int64_t most_tokens = std::int64_t{1} << 28);
+
+/// Cuts prompts of another source to the model's limit, as `truncate` does.
+class CutSource : public RequestSource {
+ public:
+  /// @param source  outlives this object  @param limit  prompt and output, >= 2
+  CutSource(RequestSource& source, std::int64_t limit) : source_(source), limit_(limit) {}
+  [[nodiscard]] std::optional<Picoseconds> next_arrival() const override { return source_.next_arrival(); }
+  [[nodiscard]] Request take() override;
+  void on_finish(Picoseconds now) override { source_.on_finish(now); }
+  [[nodiscard]] std::int64_t num_cut() const { return num_cut_; }
+
+ private:
+  RequestSource& source_;
+  std::int64_t limit_;
+  std::int64_t num_cut_ = 0;
+};
 
 /// What happens to requests that the model cannot hold.
 enum class LongRequests : std::uint8_t { refuse, truncate, drop };
