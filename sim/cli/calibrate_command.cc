@@ -7,11 +7,13 @@
 #include "cli/command.h"
 #include "cli/table.h"
 #include "planning/calibration_server.h"
+#include "planning/server_log.h"
 
 namespace kvtide::cli {
 namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+constexpr std::size_t kRows = 32;
 
 std::string percent(double log_error) {
   return std::isnan(log_error) ? "-" : fmt::format("{:.1f} %", 100 * std::expm1(log_error));
@@ -23,19 +25,29 @@ std::string number(double value) {
 
 int run(const Arguments& arguments) {
   planning::BenchmarkedServer server;
-  const auto model = arguments.text("model"), gpu = arguments.text("gpu");
-  if (!model || !gpu) throw InputError("kvtide calibrate: --model and --gpu are required");
-  server.model = *model;
-  server.gpu = *gpu;
-  server.tensor_parallel = arguments.integer("tensor-parallel", 1, 1024).value_or(1);
-  server.max_num_seqs = arguments.integer("max-num-seqs", 1, 65536).value_or(256);
-  server.max_num_batched_tokens = arguments.integer("max-num-batched-tokens", 1, 1 << 20).value_or(8192);
   std::vector<planning::MeasuredRun> runs;
   for (const std::string& path : arguments.positional) {
-    for (const planning::MeasuredRun& one :
-         planning::read_benchmarks(read_whole_file(path, kMaxBytes, "a benchmark's output"), path))
-      runs.push_back(one);
+    const std::string text = read_whole_file(path, kMaxBytes, "a benchmark's output or a server's log");
+    if (!planning::is_server_log(text)) {
+      for (const planning::MeasuredRun& one : planning::read_benchmarks(text, path)) runs.push_back(one);
+      continue;
+    }
+    const planning::ServerLog log = planning::read_server_log(text, path);
+    if (server.model.empty()) server.model = log.model;
+    server.tensor_parallel = log.tensor_parallel.value_or(server.tensor_parallel);
+    server.max_num_seqs = log.max_num_seqs.value_or(server.max_num_seqs);
+    server.max_num_batched_tokens = log.max_num_batched_tokens.value_or(server.max_num_batched_tokens);
+    runs.insert(runs.end(), log.decodes.begin(), log.decodes.end());
   }
+  server.model = arguments.text("model").value_or(server.model);
+  server.gpu = arguments.text("gpu").value_or("");
+  if (server.model.empty() || server.gpu.empty()) {
+    throw InputError("kvtide calibrate: --model and --gpu are required (a server's log may name the model)");
+  }
+  server.tensor_parallel = arguments.integer("tensor-parallel", 1, 1024).value_or(server.tensor_parallel);
+  server.max_num_seqs = arguments.integer("max-num-seqs", 1, 65536).value_or(server.max_num_seqs);
+  server.max_num_batched_tokens =
+      arguments.integer("max-num-batched-tokens", 1, 1 << 20).value_or(server.max_num_batched_tokens);
   const planning::CalibrationOutcome outcome = planning::calibrate(runs, planning::predict_on(server));
   const planning::Calibration& fitted = outcome.fitted;
   if (arguments.has("json")) {
@@ -51,6 +63,8 @@ int run(const Arguments& arguments) {
     return kDone;
   }
   Table table({{"run", Align::right},
+               {"decodes", Align::right},
+               {"context", Align::right},
                {"rate /s", Align::right},
                {"users", Align::right},
                {"TPOT ms", Align::right},
@@ -61,13 +75,18 @@ int run(const Arguments& arguments) {
                {"after", Align::right},
                {"", Align::left}});
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const auto ms = [](double seconds) { return fmt::format("{:.2f}", seconds * 1e3); };
-    table.add_row({fmt::format("{}", i), runs[i].rate > 0 ? fmt::format("{:g}", runs[i].rate) : "-",
+    const auto ms = [](double seconds) { return std::isnan(seconds) ? "-" : fmt::format("{:.2f}", seconds * 1e3); };
+    const bool is_logged = runs[i].decode_sequences > 0;
+    if (i >= kRows) break;
+    table.add_row({fmt::format("{}", i), is_logged ? fmt::format("{}", runs[i].decode_sequences) : "-",
+                   is_logged ? fmt::format("{:.0f}", runs[i].decode_context) : "-",
+                   runs[i].rate > 0 ? fmt::format("{:g}", runs[i].rate) : "-",
                    runs[i].concurrency > 0 ? fmt::format("{}", runs[i].concurrency) : "-", ms(runs[i].mean_tpot),
                    ms(outcome.predicted_before[i].tpot), ms(outcome.predicted_after[i].tpot), ms(runs[i].mean_ttft),
                    ms(outcome.predicted_before[i].ttft), ms(outcome.predicted_after[i].ttft),
                    i % 2 == 1 ? "held out" : ""});
   }
+  if (runs.size() > kRows) fmt::print("The first {} of {} runs:\n", kRows, runs.size());
   fmt::print("{}\nstep_factor {:.3f}, step_gap {:.3f} ms, ttft_offset {:.1f} ms\n", table.text(), fitted.step_factor,
              fitted.step_gap * 1e3, fitted.ttft_offset * 1e3);
   fmt::print(
@@ -89,12 +108,14 @@ Command calibrate_command() {
           .positional = "LOG...",
           .min_positional = 1,
           .max_positional = 1000,
-          .summary = "your own vLLM or SGLang benchmark results -> the constants of your server, and how well they fit",
+          .summary =
+              "your own vLLM or SGLang benchmark results or server logs -> the constants of your server, and how well "
+              "they fit",
           .options = {{"model", "NAME", "a name of kvtide show models or a config.json"},
                       {"gpu", "NAME", "a name of kvtide show gpus"},
-                      {"tensor-parallel", "N", "GPUs of the server (1)"},
-                      {"max-num-seqs", "N", "its batch limit (256)"},
-                      {"max-num-batched-tokens", "N", "its tokens a step (8192)"},
+                      {"tensor-parallel", "N", "GPUs of the server (its log's, else 1)"},
+                      {"max-num-seqs", "N", "its batch limit (its log's, else 256)"},
+                      {"max-num-batched-tokens", "N", "its tokens a step (its log's, else 8192)"},
                       {"json", "", "one JSON document on stdout"}},
           .examples = {"kvtide calibrate bench.log --model llama-3.1-8b --gpu h100-sxm",
                        "kvtide calibrate rate-*.json --model llama-3.1-70b --gpu h100-sxm --tensor-parallel 4 --json"},

@@ -174,8 +174,10 @@ std::string experiment_schema() {
   // Every way of arriving with every way of writing lengths.
   for (const char* arrivals : {"poisson", "gamma", "ramp", "closed_loop"}) {
     for (const char* lengths : {"1", "{lognormal: {}}", "{uniform: {}}"}) {
-      examples.push_back(fmt::format("workload: {{{}: {{input_tokens: {}, output_tokens: {}, prefixes: [{{}}], priorities: [{{}}]}}, front: {{texts: [{{tokens: {}}}]}}}}",
-                                     arrivals, lengths, lengths, lengths));
+      examples.push_back(
+          fmt::format("workload: {{{}: {{input_tokens: {}, output_tokens: {}, prefixes: [{{}}], priorities: [{{}}]}}, "
+                      "front: {{texts: [{{tokens: {}}}]}}}}",
+                      arrivals, lengths, lengths, lengths));
     }
   }
   for (const kv::ScorerEntry& scorer : kv::scorers()) {  // each with its own parameters

@@ -38,8 +38,8 @@ struct FrontLoss {
   double expected_mean = 0, expected_change = 0, worst_of_all = 0;
 };
 
-FrontLoss measure(const Run& run, const kv::Compression& setting, const TraceInputs& trace,
-                  const MeasuredLoss& unmoved, const serving::Front& front) {
+FrontLoss measure(const Run& run, const kv::Compression& setting, const TraceInputs& trace, const MeasuredLoss& unmoved,
+                  const serving::Front& front) {
   // Beyond its period a longer front is like a shorter one; where there is none, lengths beyond the trace are all alike.
   const std::int64_t period = kv::prefix_period(setting);
   const std::int64_t modulus = period > 0 ? period : std::int64_t{1} << 40;
@@ -47,8 +47,7 @@ FrontLoss measure(const Run& run, const kv::Compression& setting, const TraceInp
   found.shifts = frequent(serving::front_shifts(front, modulus, kDraws, run.seed), modulus);
   for (const FrontShift& shift : found.shifts) {
     const bool is_moved = shift.tokens % modulus != 0;
-    const MeasuredLoss moved =
-        is_moved ? measured_loss(run, kv::behind_prefix(setting, shift.tokens), trace) : unmoved;
+    const MeasuredLoss moved = is_moved ? measured_loss(run, kv::behind_prefix(setting, shift.tokens), trace) : unmoved;
     double change = 0;
     for (std::size_t i = 0; i < moved.profile.size(); ++i) change += std::abs(moved.profile[i] - unmoved.profile[i]);
     change /= static_cast<double>(std::max<std::size_t>(1, moved.profile.size()));
@@ -86,7 +85,8 @@ void evaluate_fronts(const Run& run, const kv::Compression& setting, const Trace
     tokens.push_back(shift.tokens);
     shares.push_back(shift.share);
   }
-  result.dimensions.push_back({"front/tokens", std::move(tokens), "Tokens in front of the text, without padding", "token"});
+  result.dimensions.push_back(
+      {"front/tokens", std::move(tokens), "Tokens in front of the text, without padding", "token"});
   const auto add = [&](const char* name, std::vector<double> values, const char* long_name) {
     result.arrays.push_back({std::string("front/") + name, std::move(values), {"front/tokens"}, long_name, "1"});
   };

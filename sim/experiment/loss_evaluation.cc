@@ -236,8 +236,8 @@ std::shared_ptr<const kv::RecordedScores> scores_for(const kv::Compression& sett
 MeasuredLoss measured_loss(const Run& run, const kv::Compression& setting, const TraceInputs& trace) {
   const LossSetting& asked = run.setting.loss;
   const std::int64_t num_positions = trace.num_compressed();
-  const loss::PositionLoss loss = loss::measure_loss(
-      trace.reference(), compress_trace(setting, run.setting.layer_budget, trace), asked.heads);
+  const loss::PositionLoss loss =
+      loss::measure_loss(trace.reference(), compress_trace(setting, run.setting.layer_budget, trace), asked.heads);
   MeasuredLoss measured;
   measured.profile = head_of(chosen_metric(asked.metric, loss), num_positions);
   measured.spans = loss::span_statistics(measured.profile, head_of(loss.attention, num_positions),

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMaxRequestsKept = 200'000;
 constexpr std::size_t kMaxGapsKept = 50'000;
 constexpr std::int64_t kBinsMerged = 5;  // of the histogram of gaps: 1 % wide
-constexpr double kMaxSeconds = 9e6;  // what picoseconds in 64 bits hold
+constexpr double kMaxSeconds = 9e6;      // what picoseconds in 64 bits hold
 
 double expected_length(const serving::LengthDistribution& lengths) {
   return lengths.kind == serving::LengthDistribution::Kind::uniform ? (lengths.low + lengths.high) / 2 : lengths.mean;

@@ -86,8 +86,8 @@ void read_drawn(const Value& value, ServingSetting& setting) {
   drawn.num_requests = value.integer("requests", {.fallback = 1000, .min = 1, .max = 10'000'000});
   if (const Value classes = value.at("priorities"); classes.exists()) {
     for (const Value& one : classes.items()) {
-      drawn.priorities.push_back({.priority = one.integer("priority", {.min = -kMaxPriority, .max = kMaxPriority}),
-                                  .share = read_share(one)});
+      drawn.priorities.push_back(
+          {.priority = one.integer("priority", {.min = -kMaxPriority, .max = kMaxPriority}), .share = read_share(one)});
     }
     check_shares(classes, drawn.priorities);
   }
@@ -126,7 +126,7 @@ void read_front(const Value& value, serving::Front& front) {
 }
 
 void read_workload_kind(const Value& value, ServingSetting& setting,
-                   const std::function<std::string(const std::string&)>& located) {
+                        const std::function<std::string(const std::string&)>& located) {
   const std::string policy = value.choice("long_requests", {"refuse", "truncate", "drop"}, "refuse");
   for (const auto one : {serving::LongRequests::refuse, serving::LongRequests::truncate, serving::LongRequests::drop}) {
     if (to_string(one) == policy) setting.long_requests = one;

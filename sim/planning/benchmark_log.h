@@ -16,7 +16,10 @@ struct MeasuredRun {
   std::int64_t concurrency = 0;            ///< requests in flight at most; 0: no limit
   std::int64_t requests = 0;               ///< that succeeded
   double mean_input = 0, mean_output = 0;  ///< tokens
-  double mean_ttft = 0, mean_tpot = 0;     ///< s
+  double mean_ttft = 0, mean_tpot = 0;     ///< s; mean_ttft NaN: not measured
+  /// Of a server's own log: so many sequences decoded, each over so many tokens; 0: the run of a benchmark.
+  std::int64_t decode_sequences = 0;
+  double decode_context = 0;
 };
 
 /// In the order of the text. @param name  for messages  @throws InputError  no run, or one that lacks a figure, with what is missing

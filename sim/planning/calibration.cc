@@ -16,12 +16,14 @@ double square(double value) {
 CalibrationError error_of(const std::vector<MeasuredRun>& runs, const std::vector<PredictedRun>& predicted,
                           std::size_t first, std::size_t stride) {
   double ttft = 0, tpot = 0;
-  int count = 0;
+  int count = 0, with_ttft = 0;
   for (std::size_t i = first; i < runs.size(); i += stride, ++count) {
-    ttft += square(std::log(predicted[i].ttft / runs[i].mean_ttft));
     tpot += square(std::log(predicted[i].tpot / runs[i].mean_tpot));
+    if (std::isnan(runs[i].mean_ttft)) continue;
+    ttft += square(std::log(predicted[i].ttft / runs[i].mean_ttft));
+    ++with_ttft;
   }
-  return {std::sqrt(ttft / count), std::sqrt(tpot / count)};  // 0 / 0 is NaN
+  return {std::sqrt(ttft / with_ttft), std::sqrt(tpot / count)};  // 0 / 0 is NaN
 }
 
 /// Where `cost` is least in low..high, by golden section: it has one valley there.
@@ -84,10 +86,12 @@ CalibrationOutcome calibrate(const std::vector<MeasuredRun>& runs, const Predict
   fitted.step_factor = best_factor(fitted.step_gap);
   std::vector<double> offsets;
   for (std::size_t i = 0; i < runs.size(); i += stride) {
-    offsets.push_back(runs[i].mean_ttft - predict(runs[i], fitted).ttft);
+    if (!std::isnan(runs[i].mean_ttft)) offsets.push_back(runs[i].mean_ttft - predict(runs[i], fitted).ttft);
   }
-  std::ranges::nth_element(offsets, offsets.begin() + static_cast<std::ptrdiff_t>(offsets.size() / 2));
-  fitted.ttft_offset = std::max(0.0, offsets[offsets.size() / 2]);
+  if (!offsets.empty()) {
+    std::ranges::nth_element(offsets, offsets.begin() + static_cast<std::ptrdiff_t>(offsets.size() / 2));
+    fitted.ttft_offset = std::max(0.0, offsets[offsets.size() / 2]);
+  }
 
   outcome.predicted_before = predict_all({});
   outcome.predicted_after = predict_all(fitted);

@@ -52,6 +52,11 @@ PredictRun predict_on(const BenchmarkedServer& server) {
       *gpu, experiment::step_options(run, kv::Compression{}, model, kv::RecordedScores{}, 1));
   return [gpu, base, engine](const MeasuredRun& measured, const Calibration& calibration) {
     CalibratedStepTime step_time(*base, calibration);
+    if (measured.decode_sequences > 0) {
+      const auto kv_tokens = std::llround(measured.decode_context * static_cast<double>(measured.decode_sequences));
+      return PredictedRun{.ttft = std::nan(""),
+                          .tpot = to_seconds(step_time.decode_run(measured.decode_sequences, kv_tokens, 1))};
+    }
     serving::SyntheticWorkload workload;
     workload.num_requests = std::min(measured.requests, kReplayed);
     workload.input.mean = std::round(measured.mean_input);

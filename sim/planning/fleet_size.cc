@@ -23,15 +23,16 @@ std::string too_slow_alone(Replica& replica, const Traffic& traffic, const Plan&
 
 }  // namespace
 
-FleetSize replicas_for(Replica& replica, const Traffic& traffic, const Plan& plan, double rate, std::int64_t most) {
+FleetSize replicas_for(Replica& replica, const Traffic& traffic, const Plan& plan, double rate, std::int64_t fit,
+                       std::int64_t most) {
   const double bound = replica.rate_bound(traffic);
   // A request's worth of slack: a sample's rate is that of its gaps.
   const auto fewest = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(rate / bound - 1e-9)));
   FleetSize size;
-  if (fewest > most) {
+  if (fewest > fit) {
     size.reason =
         fmt::format("{:.3g} requests/s need at least {} replicas of at most {:.3g} each (closed form), {} fit", rate,
-                    fewest, bound, most);
+                    fewest, bound, fit);
     return size;
   }
   const auto at = [&](std::int64_t replicas) {
@@ -45,7 +46,7 @@ FleetSize replicas_for(Replica& replica, const Traffic& traffic, const Plan& pla
     std::int64_t too_few = fewest;
     for (std::int64_t step = 1; !experience.is_good(); step *= 2) {
       if (enough == most) {
-        size.reason = fmt::format("{} on the {} replicas that fit", experience.broken, most);
+        size.reason = fmt::format("{} on the {} replicas that fit", experience.broken, fit);
         return size;
       }
       too_few = enough;
@@ -68,15 +69,45 @@ FleetSize replicas_for(Replica& replica, const Traffic& traffic, const Plan& pla
   return size;
 }
 
+FleetSize exact_replicas(Replica& replica, const Traffic& traffic, const Plan& plan, double rate, std::int64_t start,
+                         std::int64_t worthwhile, std::int64_t most) {
+  FleetSize size;
+  const auto at = [&](std::int64_t replicas) { return replica.serve_all(traffic, rate, replicas, plan.objectives); };
+  std::int64_t enough = std::min(start, worthwhile);
+  if (enough < 1) return size;
+  Experience experience = at(enough);
+  if (experience.is_good()) {
+    while (enough > 1) {
+      Experience fewer = at(enough - 1);
+      if (!fewer.is_good()) break;
+      --enough;
+      experience = std::move(fewer);
+    }
+  } else {
+    while (!experience.is_good()) {
+      if (enough == std::min(most, worthwhile)) {
+        size.reason = fmt::format("{} on {} replicas", experience.broken, enough);
+        return size;
+      }
+      experience = at(++enough);
+    }
+  }
+  size.replicas = enough;
+  size.experience = experience;
+  return size;
+}
+
 CarriedRate rate_carried(Replica& replica, const Traffic& traffic, const Plan& plan, std::int64_t replicas,
-                         double start) {
+                         double start, Scope scope) {
   CarriedRate carried;
   carried.reason = too_slow_alone(replica, traffic, plan);
   if (!carried.reason.empty()) return carried;
   double low = 0, high = 0;
   const auto is_good = [&](double rate) {
     const Experience there =
-        replica.serve(replica_share(traffic, rate, replicas, plan.sample_requests), plan.objectives);
+        scope == Scope::everything
+            ? replica.serve_all(traffic, rate, replicas, plan.objectives)
+            : replica.serve(replica_share(traffic, rate, replicas, plan.sample_requests), plan.objectives);
     if (there.is_good()) {
       low = rate;
       carried.experience = there;

@@ -48,6 +48,8 @@ void write_candidates(hdf5::OutputFile& file, const PlanOutcome& outcome) {
               [&](const One& one) { return flag(one.is_feasible); });
   columns.add("reason", "Why not", "1", [](const One& one) { return one.reason; });
   columns.add("replicas_needed", "Replicas that the peak rate needs", "1", [](const One& one) { return one.needed; });
+  columns.add("exact", "1 where they were counted with every request on every replica, 0: by the busiest sample of one",
+              "1", [&](const One& one) { return flag(one.is_exact); });
   columns.add("replicas", "Replicas, spare ones included", "1", [](const One& one) { return one.replicas; });
   columns.add("gpus", "GPUs of all replicas", "1", [](const One& one) { return one.num_gpus; });
   columns.add("usd_per_hour", "Price of all GPUs in USD", "h-1", [](const One& one) { return one.usd_per_hour; });

@@ -11,47 +11,60 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "planning/fleet_size.h"
 #include "planning/in_parallel.h"
 
 namespace kvtide::planning {
 namespace {
 
 constexpr std::int64_t kMostReplicas = 4096;
+constexpr std::size_t kRatesSettled = 6;
+constexpr std::size_t kSettledAtOnce = 4;  // whatever the threads: what is settled must not hang on them
+
+/// Of one candidate. @return below 1: the plan's GPUs do not suffice
+std::int64_t most_replicas(const Plan& plan, const Candidate& candidate) {
+  return plan.num_gpus > 0 ? plan.num_gpus / candidate.tensor_parallel - plan.spare : kMostReplicas;
+}
+
+void set_fleet(Candidate& candidate, const Plan& plan) {
+  candidate.is_feasible = candidate.needed > 0;
+  if (!candidate.is_feasible) return;
+  candidate.replicas = candidate.needed + plan.spare;
+  candidate.num_gpus = candidate.replicas * candidate.tensor_parallel;
+  const std::optional<GpuPrice> price = plan.prices.find(candidate.gpu);
+  candidate.usd_per_hour = price ? price->usd_per_hour * static_cast<double>(candidate.num_gpus) : std::nan("");
+}
 
 }  // namespace
 
-void judge(Candidate& candidate, Replica& replica, const Plan& plan, const Traffic& traffic, double wanted_rate) {
-  const std::int64_t ranks = candidate.tensor_parallel;
+void judge(Candidate& candidate, Replica& replica, const Plan& plan, const Traffic& traffic, double wanted_rate,
+           Scope scope) {
   candidate.kv_tokens = replica.kv_tokens();
   candidate.longest_context = replica.longest_context();
-  std::int64_t most = kMostReplicas;
-  if (plan.num_gpus > 0) {
-    most = plan.num_gpus / ranks - plan.spare;
-    if (most < 1) {
-      candidate.reason = fmt::format("needs {} GPUs, {} given", (1 + plan.spare) * ranks, plan.num_gpus);
-      return;
-    }
+  const std::int64_t most = most_replicas(plan, candidate);
+  if (most < 1) {
+    candidate.reason =
+        fmt::format("needs {} GPUs, {} given", (1 + plan.spare) * candidate.tensor_parallel, plan.num_gpus);
+    return;
   }
   if (plan.goal == Goal::rate) {
     const CarriedRate carried =
-        rate_carried(replica, traffic, plan, most, replica.rate_bound(traffic) * static_cast<double>(most) / 2);
+        rate_carried(replica, traffic, plan, most, replica.rate_bound(traffic) * static_cast<double>(most) / 2, scope);
     candidate.reason = carried.reason;
     candidate.rate = carried.rate;
     candidate.needed = carried.rate > 0 ? most : 0;
     candidate.experience = carried.experience;
   } else {
-    const FleetSize size = replicas_for(replica, traffic, plan, wanted_rate, most);
+    FleetSize size =
+        replicas_for(replica, traffic, plan, wanted_rate, most, std::min(most + most / 4 + 3, kMostReplicas));
+    if (size.replicas > 0 && scope == Scope::everything) {
+      size = exact_replicas(replica, traffic, plan, wanted_rate, std::min(size.replicas, most), most, most);
+    }
     candidate.reason = size.reason;
     candidate.needed = size.replicas;
     candidate.experience = size.experience;
   }
-  if (candidate.needed == 0) return;
-  candidate.is_feasible = true;
-  candidate.replicas = candidate.needed + plan.spare;
-  candidate.num_gpus = candidate.replicas * ranks;
-  const std::optional<GpuPrice> price = plan.prices.find(candidate.gpu);
-  candidate.usd_per_hour = price ? price->usd_per_hour * static_cast<double>(candidate.num_gpus) : std::nan("");
+  candidate.is_exact = scope == Scope::everything;
+  set_fleet(candidate, plan);
 }
 
 bool is_better(const Plan& plan, const PlanOutcome& outcome, const Candidate& a, const Candidate& b) {
@@ -86,6 +99,70 @@ void mark_front(PlanOutcome& outcome) {
   }
 }
 
+void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& make, std::int64_t jobs) {
+  const Traffic& traffic = outcome.traffic;
+  std::vector<Candidate*> ranked;
+  for (Candidate& one : outcome.candidates) {
+    if (one.is_feasible) ranked.push_back(&one);
+  }
+  std::ranges::sort(ranked, [&](const Candidate* a, const Candidate* b) { return is_better(plan, outcome, *a, *b); });
+  Candidate* best = nullptr;
+  const auto choose = [&](Candidate* one) {
+    if (one->is_exact && one->is_feasible && (best == nullptr || is_better(plan, outcome, *one, *best))) best = one;
+  };
+  const auto settle = [&](Candidate& one) {
+    if (plan.goal == Goal::rate) {
+      const std::unique_ptr<Replica> replica = make(one);
+      const CarriedRate carried = rate_carried(*replica, traffic, plan, one.needed, one.rate, Scope::everything);
+      if (carried.rate <= 0) return;
+      one.rate = carried.rate;
+      one.experience = carried.experience;
+      one.is_exact = true;
+      return;
+    }
+    // So many that it costs no more than the best so far.
+    std::int64_t worthwhile = kMostReplicas;
+    if (best != nullptr) {
+      const double each = plan.goal == Goal::cost ? one.usd_per_hour / static_cast<double>(one.replicas)
+                                                  : static_cast<double>(one.tensor_parallel);
+      const double limit = plan.goal == Goal::cost ? best->usd_per_hour : static_cast<double>(best->num_gpus);
+      worthwhile = static_cast<std::int64_t>(std::floor(limit / each * (1 + 1e-9))) - plan.spare;
+    }
+    if (worthwhile < 1 || worthwhile < one.needed / 2) return;
+    const std::unique_ptr<Replica> replica = make(one);
+    if (outcome.wanted_rate / replica->rate_bound(traffic) > static_cast<double>(worthwhile)) return;
+    const std::int64_t most = most_replicas(plan, one);
+    FleetSize size =
+        exact_replicas(*replica, traffic, plan, outcome.wanted_rate, std::min(one.needed, most), worthwhile, most);
+    if (size.replicas == 0) {
+      if (worthwhile < std::min(one.needed, most)) return;  // dearer than the best, however much
+      one.reason = size.reason;
+    }
+    one.needed = size.replicas;
+    one.experience = std::move(size.experience);
+    one.is_exact = true;
+    set_fleet(one, plan);
+  };
+  const std::size_t count = plan.goal == Goal::rate ? std::min(ranked.size(), kRatesSettled) : ranked.size();
+  for (std::size_t first = 0; first < count; first += kSettledAtOnce) {
+    const std::size_t wave = std::min(kSettledAtOnce, count - first);
+    in_parallel(wave, jobs, [&](std::size_t i) { settle(*ranked[first + i]); });
+    for (std::size_t i = first; i < first + wave; ++i) choose(ranked[i]);
+  }
+  for (Candidate* one : ranked) {
+    const std::int64_t most = most_replicas(plan, *one);
+    if (one->is_exact || one->needed <= most) continue;
+    one->reason = fmt::format("about {} replicas, {} fit", one->needed, most);
+    one->is_feasible = false;
+  }
+  if (best == nullptr) return;
+  outcome.best = best->index;
+  if (plan.goal != Goal::rate) {
+    const std::unique_ptr<Replica> replica = make(*best);
+    best->rate = rate_carried(*replica, traffic, plan, best->needed, outcome.wanted_rate, Scope::everything).rate;
+  }
+}
+
 PlanOutcome search(const Plan& plan, const SearchOptions& options) {
   PlanOutcome outcome;
   // Whatever is wrong with the shared sections is wrong with every candidate: say it once.
@@ -93,7 +170,13 @@ PlanOutcome search(const Plan& plan, const SearchOptions& options) {
   const experiment::Run shared = run_of(plan, plain, plan.gpus.front(), 1);
   if (!shared.setting.serving) throw InputError(fmt::format("{}: workload: expected requests", plan.path));
   const Model model = load_model(plan.model);
-  outcome.traffic = load_traffic(*shared.setting.serving, model, shared.setting.seed);
+  try {
+    outcome.traffic = load_traffic(*shared.setting.serving, model, shared.setting.seed);
+  } catch (const InputError& error) {  // of the requests' file with its own name, else of the plan
+    const std::string& file = shared.setting.serving->requests;
+    if (!file.empty() && std::string(error.what()).find(file) != std::string::npos) throw;
+    throw InputError(fmt::format("{}: {}", plan.path, error.what()));
+  }
   const Traffic& traffic = outcome.traffic;
   outcome.trace_requests = static_cast<std::int64_t>(traffic.trace.requests.size());
   outcome.wanted_rate = (plan.rate > 0 ? plan.rate : traffic.mean_rate) * plan.peak;
@@ -170,22 +253,14 @@ PlanOutcome search(const Plan& plan, const SearchOptions& options) {
     }
   });
 
+  const MakeReplica make = [&](const Candidate& one) {
+    experiment::Run run = run_of(plan, plan.policies[one.policy], one.gpu, one.tensor_parallel);
+    run.setting.serving->max_num_seqs = one.max_num_seqs;
+    return std::make_unique<Replica>(std::move(run), outcome.policies[one.policy], model, gpus.at(one.gpu),
+                                     traffic.longest, plan.calibration);
+  };
+  settle_choice(plan, outcome, make, options.jobs);
   mark_front(outcome);
-  for (const Candidate& candidate : outcome.candidates) {
-    if (!candidate.is_feasible) continue;
-    if (outcome.best < 0 ||
-        is_better(plan, outcome, candidate, outcome.candidates[static_cast<std::size_t>(outcome.best)])) {
-      outcome.best = candidate.index;
-    }
-  }
-  if (outcome.best >= 0 && plan.goal != Goal::rate) {
-    Candidate& best = outcome.candidates[static_cast<std::size_t>(outcome.best)];
-    experiment::Run run = run_of(plan, plan.policies[best.policy], best.gpu, best.tensor_parallel);
-    run.setting.serving->max_num_seqs = best.max_num_seqs;
-    Replica replica(std::move(run), outcome.policies[best.policy], model, gpus.at(best.gpu), traffic.longest,
-                    plan.calibration);
-    best.rate = rate_carried(replica, traffic, plan, best.needed, outcome.wanted_rate).rate;
-  }
   // Of the fleet chosen, without compression; where that cannot be, of the one to buy without it.
   const Candidate* without = nullptr;
   for (const Candidate& one : outcome.candidates) {

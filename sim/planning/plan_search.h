@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "planning/fleet_size.h"
 #include "planning/kv_limit.h"
 #include "planning/plan.h"
 #include "planning/policy.h"
@@ -31,6 +33,7 @@ struct Candidate {
   Experience experience;       ///< at the peak rate; goal rate: at `rate`
   std::int64_t kv_tokens = 0;  ///< of one replica
   std::int64_t longest_context = 0;
+  bool is_exact = false;     ///< `needed` counted with every request on every replica, not by the busiest sample of one
   bool is_on_front = false;  ///< nothing is at least as good in cost, p95 latency and worst loss, and better in one
 };
 
@@ -57,7 +60,15 @@ struct SearchOptions {
 
 /// Fills in what the candidate needs, costs and gives, or why it is not possible.
 /// @param replica  the candidate's  @param wanted_rate  requests/s in the peak hour
-void judge(Candidate& candidate, Replica& replica, const Plan& plan, const Traffic& traffic, double wanted_rate);
+void judge(Candidate& candidate, Replica& replica, const Plan& plan, const Traffic& traffic, double wanted_rate,
+           Scope scope = Scope::sample);
+
+/// Makes a candidate's engine. May be called by several threads. @throws InputError
+using MakeReplica = std::function<std::unique_ptr<Replica>(const Candidate&)>;
+
+/// Counts the replicas of every candidate that could be the best one, or the rate of the best few, with every request on every replica;
+/// then chooses.
+void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& make, std::int64_t jobs);
 
 /// a is the better choice for the goal; ties go to less loss, then to the one that comes first.
 [[nodiscard]] bool is_better(const Plan& plan, const PlanOutcome& outcome, const Candidate& a, const Candidate& b);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "experiment/served_engine.h"
+#include "planning/objective_watch.h"
 #include "serving/captured_batch.h"
 #include "serving/serving_run.h"
 #include "serving/serving_statistics.h"
@@ -16,19 +17,7 @@ namespace {
 
 constexpr std::int64_t kManyBlocks = std::int64_t{1} << 22;  // of a cache without limit
 
-Latencies latencies(const serving::LatencyFigures& figures, double offset) {
-  return {figures.p50 + offset, figures.p90 + offset, figures.p95 + offset, figures.p99 + offset};
-}
-
 }  // namespace
-
-double Latencies::at(std::int64_t percentile) const {
-  return percentile == 50 ? p50 : percentile == 90 ? p90 : percentile == 95 ? p95 : p99;
-}
-
-const Latencies& Experience::of(Metric metric) const {
-  return metric == Metric::ttft ? ttft : metric == Metric::tpot ? tpot : latency;
-}
 
 Replica::Replica(experiment::Run run, const Policy& policy, const Model& model, gpu::Gpu& gpu, std::int64_t longest,
                  const Calibration& calibration, const Assumptions& assumptions)
@@ -77,24 +66,28 @@ void Replica::assume(const Assumptions& assumptions, std::int64_t longest) {
 }
 
 Experience Replica::serve(const serving::RequestTrace& requests, const std::vector<Objective>& objectives) {
-  const serving::ServingOutcome outcome = serving::serve(requests, engine_, *step_time_);
-  const serving::ServingFigures figures = serving::figures_of(outcome.requests, outcome.makespan, {});
-  Experience experience;
-  experience.ttft = latencies(figures.ttft, calibration_.ttft_offset);
-  experience.tpot = latencies(figures.tpot, 0);
-  experience.latency = latencies(figures.latency, calibration_.ttft_offset);
-  experience.used_share = outcome.max_used_share;
-  experience.preemptions = outcome.counters.preemptions;
-  experience.max_running = outcome.max_running;
-  experience.requests = static_cast<std::int64_t>(outcome.requests.size());
-  for (const Objective& objective : objectives) {
-    const double seconds = experience.of(objective.metric).at(objective.percentile);
-    if (std::isnan(seconds) || seconds <= objective.seconds) continue;  // NaN: nobody has a second token
-    experience.broken =
-        fmt::format("{} {:.0f} ms, allowed {:.0f} ms", objective.name(), seconds * 1e3, objective.seconds * 1e3);
-    break;
+  serving::TraceSource source(requests);
+  ObjectiveWatch watch(objectives, requests.requests, calibration_.ttft_offset);
+  watch.add(serving::serve(source, engine_, *step_time_, watch.options(requests.shared_block_tokens)));
+  return watch.experience();
+}
+
+Experience Replica::serve_all(const Traffic& traffic, double rate, std::int64_t replicas,
+                              const std::vector<Objective>& objectives) {
+  ObjectiveWatch watch(objectives, traffic.trace.requests, calibration_.ttft_offset);
+  const serving::ServeOptions options = watch.options(traffic.trace.shared_block_tokens);
+  if (run_.setting.serving->routing == serving::Routing::least_loaded) {
+    ShareSource source(traffic, rate, 1, 0);
+    const serving::Fleet fleet{.engine = engine_, .replicas = replicas, .routing = serving::Routing::least_loaded};
+    watch.add(serving::serve(source, fleet, *step_time_, options));
+    return watch.experience();
   }
-  return experience;
+  const auto num_requests = static_cast<std::int64_t>(traffic.trace.requests.size());
+  for (std::int64_t replica = 0; replica < std::min(replicas, num_requests) && !watch.is_broken(); ++replica) {
+    ShareSource source(traffic, rate, replicas, replica);
+    watch.add(serving::serve(source, engine_, *step_time_, options));
+  }
+  return watch.experience();
 }
 
 double Replica::rate_bound(const Traffic& traffic) {

@@ -9,6 +9,7 @@
 #include "experiment/experiment.h"
 #include "gpu/gpu.h"
 #include "model/model.h"
+#include "planning/experience.h"
 #include "planning/plan.h"
 #include "planning/policy.h"
 #include "planning/traffic.h"
@@ -17,22 +18,6 @@
 #include "serving/memory_account.h"
 
 namespace kvtide::planning {
-
-/// Percentiles 50, 90, 95, 99 in seconds.
-struct Latencies {
-  double p50 = 0, p90 = 0, p95 = 0, p99 = 0;
-  [[nodiscard]] double at(std::int64_t percentile) const;
-};
-
-struct Experience {
-  Latencies ttft, tpot, latency;
-  double used_share = 0;  ///< most, of the KV pages
-  std::int64_t preemptions = 0, max_running = 0, requests = 0;
-  std::string broken;  ///< the first objective that is not kept; empty: all are
-
-  [[nodiscard]] const Latencies& of(Metric metric) const;
-  [[nodiscard]] bool is_good() const { return broken.empty(); }
-};
 
 /// What is assumed of a replica, to be varied.
 struct Assumptions {
@@ -55,7 +40,15 @@ class Replica {
   /// The same engine in a changed world; what a step costs stays. @throws InputError as the constructor
   void assume(const Assumptions& assumptions, std::int64_t longest);
 
+  /// Stops as soon as an objective is broken whatever follows; then the latencies are not known.
   [[nodiscard]] Experience serve(const serving::RequestTrace& requests, const std::vector<Objective>& objectives);
+  /// Every request of the traffic, rescaled to `rate`, through `replicas` of this engine behind the router of `engine.routing`. Of round
+  /// robin each replica is run by itself: nothing that one does reaches another. Stops like serve().
+  /// @param rate  requests/s  @param replicas  >= 1
+  [[nodiscard]] Experience serve_all(const Traffic& traffic, double rate, std::int64_t replicas,
+                                     const std::vector<Objective>& objectives);
+  /// Of the run: what is spent on one replica.
+  [[nodiscard]] std::int64_t ranks() const { return run_.setting.tensor_parallel; }
   /// No replica can serve more, however it batches: prompts at the speed of full chunks, tokens at that of the largest batch of mean
   /// requests that fits. Overlap of both is granted whole, prefix hits too where the traffic has any.
   [[nodiscard]] double rate_bound(const Traffic& traffic);

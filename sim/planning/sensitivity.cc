@@ -107,7 +107,8 @@ std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& out
       candidate.is_feasible = false;
       try {
         replica.assume({.memory_overhead = worlds[w].memory_overhead}, traffics[w].longest);
-        judge(candidate, replica, plan, traffics[w], outcome.wanted_rate * worlds[w].rate);
+        judge(candidate, replica, plan, traffics[w], outcome.wanted_rate * worlds[w].rate,
+              contender.is_exact && plan.goal != Goal::rate ? Scope::everything : Scope::sample);
       } catch (const InputError& error) {
         candidate.reason = error.what();
       }

@@ -1,5 +1,7 @@
 #include "planning/traffic.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -38,6 +40,12 @@ Traffic with_longer_outputs(const Traffic& traffic, double factor) {
 }
 
 Traffic load_traffic(const experiment::ServingSetting& setting, const Model& model, std::uint64_t seed) {
+  const auto refuse = [](bool is_there, const char* key) {
+    if (is_there) throw InputError(fmt::format("{}: not part of a plan; kvtide run has it", key));
+  };
+  refuse(setting.replicas > 1, "engine.data_parallel");
+  refuse(setting.prefill_replicas > 0, "engine.disaggregation");
+  refuse(setting.front.exists(), "workload.front");
   const std::int64_t limit = setting.max_model_len > 0 ? setting.max_model_len : model.max_positions;
   Traffic traffic;
   serving::RequestTrace trace;
@@ -45,9 +53,9 @@ Traffic load_traffic(const experiment::ServingSetting& setting, const Model& mod
     trace = serving::load_requests(setting.requests);
   } else {
     if (setting.drawn.arrivals == serving::ArrivalKind::closed_loop) {
-      throw InputError("plan: workload closed_loop has no rate to plan for: its users wait for answers");
+      throw InputError("workload: closed_loop has no rate to plan for: its users wait for answers");
     }
-    const auto source = serving::draw_requests(setting.drawn, kBlockTokens, mix64(seed));
+    const auto source = serving::draw_requests(setting.drawn, kBlockTokens, mix64(seed), limit);
     while (source->next_arrival()) trace.requests.push_back(source->take());
     trace.shared_block_tokens = setting.drawn.prefixes.empty() ? 0 : kBlockTokens;
   }
@@ -57,7 +65,7 @@ Traffic load_traffic(const experiment::ServingSetting& setting, const Model& mod
   traffic.truncated = limited.truncated;
   traffic.dropped = limited.dropped;
   std::vector<serving::Request>& requests = traffic.trace.requests;
-  if (requests.size() < 2) throw InputError("plan: the workload has fewer than two requests");
+  if (requests.size() < 2) throw InputError("workload: fewer than two requests");
   if (requests.back().arrival == requests.front().arrival) {
     RandomStream random(seed, "plan_arrivals");
     double seconds = 0;
@@ -105,6 +113,26 @@ serving::RequestTrace replica_share(const Traffic& traffic, double rate, std::in
     part.requests.back().arrival = from_seconds(to_seconds(all[i * stride].arrival - begin) * stretch);
   }
   return part;
+}
+
+ShareSource::ShareSource(const Traffic& traffic, double rate, std::int64_t replicas, std::int64_t replica)
+    : requests_(traffic.trace.requests),
+      stride_(static_cast<std::size_t>(replicas)),
+      next_(static_cast<std::size_t>(replica)) {
+  const double span = to_seconds(requests_.back().arrival - requests_.front().arrival);
+  stretch_ = static_cast<double>(requests_.size() - 1) / span / rate;
+}
+
+std::optional<Picoseconds> ShareSource::next_arrival() const {
+  if (next_ >= requests_.size()) return std::nullopt;
+  return from_seconds(to_seconds(requests_[next_].arrival - requests_.front().arrival) * stretch_);
+}
+
+serving::Request ShareSource::take() {
+  serving::Request request = requests_[next_];
+  request.arrival = *next_arrival();
+  next_ += stride_;
+  return request;
 }
 
 serving::RequestTrace one_at_a_time(const Traffic& traffic, std::int64_t sample, double gap_seconds) {

@@ -2,11 +2,14 @@
 // The workload as a list of requests, and the part of it that one of several replicas serves.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "experiment/serving_setting.h"
 #include "model/model.h"
 #include "serving/request.h"
+#include "serving/request_source.h"
 
 namespace kvtide::planning {
 
@@ -29,11 +32,27 @@ struct Traffic {
 [[nodiscard]] Traffic load_traffic(const experiment::ServingSetting& setting, const Model& model, std::uint64_t seed);
 
 /// Arrivals rescaled so that the whole traffic has `rate` requests/s; every `replicas`-th of them (a router that deals them round);
-/// of these the `sample` neighbours that bring the most tokens a second, or all.
+/// of these the `sample` neighbours that bring the most tokens a second, or all. At least one request, however many replicas.
 ///
 /// Example: 19,366 requests at 5.53 /s, asked 22.1 /s on 4 replicas: time runs 4 times as fast, a replica gets 4,842 requests at 5.53 /s.
 [[nodiscard]] serving::RequestTrace replica_share(const Traffic& traffic, double rate, std::int64_t replicas,
                                                   std::int64_t sample);
+
+/// All that one of `replicas` gets of the rescaled traffic, dealt round.
+///
+/// Example: requests 1 s apart at 4 /s on 2 replicas: replica 1 gets every second one from 0.25 s on, 0.5 s apart.
+class ShareSource : public serving::RequestSource {
+ public:
+  /// @param traffic  outlives this object  @param replica  0..replicas-1; there is nothing where it is beyond the requests
+  ShareSource(const Traffic& traffic, double rate, std::int64_t replicas, std::int64_t replica);
+  [[nodiscard]] std::optional<Picoseconds> next_arrival() const override;
+  [[nodiscard]] serving::Request take() override;
+
+ private:
+  const std::vector<serving::Request>& requests_;
+  std::size_t stride_, next_;
+  double stretch_ = 1;
+};
 
 /// At most `sample` requests, evenly picked, each `gap_seconds` after the one before: nobody shares a step.
 [[nodiscard]] serving::RequestTrace one_at_a_time(const Traffic& traffic, std::int64_t sample, double gap_seconds);

@@ -39,6 +39,22 @@ TEST(ReplicaShare, MoreReplicasThanRequestsLeaveOne) {
   EXPECT_EQ(replica_share(eight_requests(), 1, 100, 3).requests.size(), 1U);
 }
 
+// 4 /s over all: request 1 comes 0.25 s after the first, then every second one 0.5 s apart: requests 1, 3, 5, 7.
+TEST(ShareSource, DealsTheWholeTrafficRound) {
+  const Traffic traffic = eight_requests();
+  ShareSource source(traffic, 4, 2, 1);
+  std::vector<std::int64_t> prompts;
+  std::vector<double> times;
+  while (source.next_arrival()) {
+    const serving::Request request = source.take();
+    prompts.push_back(request.input_tokens);
+    times.push_back(to_seconds(request.arrival));
+  }
+  EXPECT_EQ(prompts, (std::vector<std::int64_t>{20, 40, 60, 80}));
+  EXPECT_EQ(times, (std::vector<double>{0.25, 0.75, 1.25, 1.75}));
+  EXPECT_FALSE(ShareSource(traffic, 4, 20, 8).next_arrival());  // a ninth replica gets nothing
+}
+
 TEST(OneAtATime, RequestsAreFarApartAndSpreadOverTheTrace) {
   const serving::RequestTrace part = one_at_a_time(eight_requests(), 2, 100);
   ASSERT_EQ(part.requests.size(), 2U);  // a stride of 4

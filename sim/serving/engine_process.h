@@ -35,9 +35,9 @@ class EngineProcess {
   };
 
   /// All references outlive this object. @param most_steps  of one run, >= 1
-  EngineProcess(engine::Simulation& simulation, Surroundings& surroundings, RequestLedger& ledger, ServingSeries& series,
-                const EngineSettings& settings, StepTime& step_time, std::int64_t shared_block_tokens,
-                std::int64_t most_steps);
+  EngineProcess(engine::Simulation& simulation, Surroundings& surroundings, RequestLedger& ledger,
+                ServingSeries& series, const EngineSettings& settings, StepTime& step_time,
+                std::int64_t shared_block_tokens, std::int64_t most_steps);
 
   /// Joins the line now; wake() once all of an instant have.
   void submit(std::size_t request, Request what);

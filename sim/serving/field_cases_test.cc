@@ -17,6 +17,20 @@ TEST(FieldCases, MemoryOfARankIsDividedByPagesOfARank) {
   EXPECT_EQ(account.num_blocks(16), 65'536);
 }
 
+// Field case C2 (vllm-project/vllm#42058, huggingface/transformers#48566): 24,367 pages of 2 MiB and a part of one; at half the bytes twice
+// as many or one more, by the part. A quarter of 814 pages' bytes: 3,256 to 3,259.
+TEST(FieldCases, HalfTheBytesOfAPageAreTwiceThePagesOrOneMore) {
+  const auto pages = [](double whole, double bytes_per_token) {
+    const MemoryAccount account{
+        .total_bytes = whole * 16 * 131072, .utilization = 1, .kv_bytes_per_token = bytes_per_token, .block_size = 16};
+    return account.num_blocks(16);
+  };
+  EXPECT_EQ(pages(24'367.4, 131'072), 24'367);
+  EXPECT_EQ(pages(24'367.4, 65'536), 48'734);
+  EXPECT_EQ(pages(24'367.5, 65'536), 48'735);
+  EXPECT_EQ(pages(814.6, 32'768), 3'258);
+}
+
 // Field case C9 (vllm-project/vllm#57336): tokens stored / tokens that the pages in use could store.
 TEST(FieldCases, PagesInUseAreNotTokensInUse) {
   struct Case {
@@ -70,7 +84,11 @@ TEST(FieldCases, ReuseOfAPrefixIsRoundedToPages) {
 // 4 + 8 tokens are 3 blocks of 4; 5 blocks hold the prompts of two requests, the whole of one.
 TEST(EngineSwitches, ReservedOutputsArePreemptedNever) {
   for (const bool reserves : {false, true}) {
-    Scheduler scheduler({.num_blocks = 6, .block_size = 4, .prefix_caching = false, .reservation = reserves ? Reservation::whole_output : Reservation::none}, 0);
+    Scheduler scheduler({.num_blocks = 6,
+                         .block_size = 4,
+                         .prefix_caching = false,
+                         .reservation = reserves ? Reservation::whole_output : Reservation::none},
+                        0);
     for (std::size_t i = 0; i < 3; ++i) scheduler.add(i, {.input_tokens = 4, .output_tokens = 9, .shared_blocks = {}});
     std::int64_t most = 0;
     for (int step = 0; step < 200 && !scheduler.is_idle(); ++step) {

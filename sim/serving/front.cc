@@ -22,11 +22,7 @@ DrawnFront draw_front(const Front& front, RandomStream& random) {
 
 FrontSource::FrontSource(RequestSource& source, const Front& front, std::int64_t block_tokens, std::uint64_t seed,
                          std::int64_t most_tokens)
-    : source_(source),
-      front_(front),
-      block_tokens_(block_tokens),
-      most_tokens_(most_tokens),
-      random_(seed, "fronts") {}
+    : source_(source), front_(front), block_tokens_(block_tokens), most_tokens_(most_tokens), random_(seed, "fronts") {}
 
 Request FrontSource::take() {
   Request request = source_.take();

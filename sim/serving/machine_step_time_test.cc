@@ -83,5 +83,22 @@ TEST_F(MachineStepTimeTest, AKnownShapeIsNotPricedAgain) {
   EXPECT_EQ(step_time_.num_priced(), priced);
 }
 
+// 1,600 tokens of 131,072 B are 100 pages in each of 32 layers: 3,200 pieces beside the step itself, decoding or not.
+TEST_F(MachineStepTimeTest, CopiesToHostMemoryLengthenTheirStep) {
+  MachineStepTime::Options options = llama();
+  options.swap_bytes = 131072;
+  MachineStepTime swapping(gpu_, options);
+  const double copy = to_seconds(gpu_.host_transfer({.bytes = 1600 * 131072, .num_pieces = 3200}).duration);
+  ASSERT_GT(copy, 1600 * 131072 / 63e9);  // an H100's link
+  StepShape shape = decodes(8, 1024);
+  const double without = to_seconds(swapping.duration(shape));
+  shape.swapped_tokens = 1600;
+  EXPECT_NEAR(to_seconds(swapping.duration(shape)), without + copy, 1e-9);
+  StepShape prompt{.prefills = {{.tokens = 512, .kv_before = 0}}, .num_rows = 1};
+  const double plain = to_seconds(swapping.duration(prompt));
+  prompt.swapped_tokens = 1600;
+  EXPECT_NEAR(to_seconds(swapping.duration(prompt)), plain + copy, 1e-9);
+}
+
 }  // namespace
 }  // namespace kvtide::serving

@@ -12,10 +12,12 @@ const char* const kFolder = KVTIDE_SOURCE_DIR "/../shared/data/e2e";
 
 TEST(PublishedRuns, PreemptionsFallWithTheWatermarkAndStayInRange) {
   if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "needs ../shared/data/e2e";
-  const std::vector<PreemptionRow> rows = predict_preemptions(std::string(kFolder) + "/preemption_watermark.csv", 10);
+  const std::vector<PreemptionRow> rows = predict_preemptions(KVTIDE_SOURCE_DIR "/../shared/data/e2e/preemption_watermark.csv", 10);
   ASSERT_EQ(rows.size(), 5U);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (i > 0) EXPECT_LE(rows[i].mean, rows[i - 1].mean) << rows[i].watermark;
+    if (i > 0) {
+      EXPECT_LE(rows[i].mean, rows[i - 1].mean) << rows[i].watermark;
+    }
     EXPECT_TRUE(rows[i].is_inside()) << rows[i].watermark << ": " << rows[i].measured << " against " << rows[i].low
                                      << " to " << rows[i].high;
   }
@@ -24,7 +26,7 @@ TEST(PublishedRuns, PreemptionsFallWithTheWatermarkAndStayInRange) {
 TEST(PublishedRuns, QuantizedCachesHoldWhatTheirBytesSayAndRunAsTheirKernelsDo) {
   if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "needs ../shared/data/e2e";
   int predicted = 0;
-  for (const QuantizedRow& row : predict_quantized(std::string(kFolder) + "/kv_quant_serving.csv")) {
+  for (const QuantizedRow& row : predict_quantized(KVTIDE_SOURCE_DIR "/../shared/data/e2e/kv_quant_serving.csv")) {
     if (!row.not_predicted.empty()) continue;
     ++predicted;
     EXPECT_NEAR(row.capacity_predicted / row.capacity_measured, 1, 0.03) << row.source;

@@ -431,9 +431,10 @@ const StepShape& Scheduler::begin_step() {
 }
 
 std::int64_t Scheduler::repeatable_steps() const {
-  if (has_preempted_ || shape_.num_decodes != num_running() || shape_.swapped_tokens > 0) return 1;
+  if (has_preempted_ || !admitted_.empty() || shape_.num_decodes != num_running()) return 1;
   // While the estimate falls, somebody may be admitted in any step.
-  if (settings_.reservation == Reservation::estimated_output && output_share_ > kLeastOutputShare && !waiting_.empty()) {
+  if (settings_.reservation == Reservation::estimated_output && output_share_ > kLeastOutputShare &&
+      !waiting_.empty()) {
     return 1;
   }
   std::int64_t most = std::numeric_limits<std::int64_t>::max();

@@ -21,6 +21,11 @@ class SchedulerTest : public testing::Test {
         Request{.input_tokens = input, .output_tokens = output, .shared_blocks = std::move(shared)}));
     scheduler_->add(requests_.size() - 1, *requests_.back());
   }
+  void add_urgent(std::int64_t input, std::int64_t output, std::int64_t priority) {
+    requests_.push_back(std::make_unique<Request>(
+        Request{.input_tokens = input, .output_tokens = output, .shared_blocks = {}, .priority = priority}));
+    scheduler_->add(requests_.size() - 1, *requests_.back());
+  }
   /// One step as text: prompt tokens of each chunk, then the number of decodes; and who finished.
   std::string step() {
     const StepShape shape = scheduler_->begin_step();
@@ -200,6 +205,112 @@ TEST(EngineSettings, RefusesWhatCannotBe) {
   EXPECT_THROW(Scheduler({.num_blocks = 10, .watermark = 1.0}, 0), InputError);
   EXPECT_THROW(Scheduler({.num_blocks = 10, .block_size = 24}, 16), InputError);  // ids of 16 tokens, blocks of 24
   EXPECT_NO_THROW(Scheduler({.num_blocks = 10, .block_size = 8}, 16));
+}
+
+TEST_F(SchedulerTest, TheUrgentGoBeforeThoseWhoCameFirst) {
+  EngineSettings settings = small(100);
+  settings.policy = SchedulingPolicy::priority;
+  make(settings);
+  add_urgent(4, 9, 5);
+  EXPECT_EQ(step(), "4@0 +0");
+  add_urgent(8, 1, 1);
+  add_urgent(4, 1, 0);
+  // A decode leaves 7 tokens: all 4 of the most urgent, 3 of the next.
+  EXPECT_EQ(step(), "4@0 3@0 +1 end2");
+}
+
+// Three blocks of 4. Request 0 holds two (6 tokens), request 1 one and needs another in step 3: request 0 is less urgent and gives way
+// although this step had scheduled it. By arrival request 1 would have given way itself.
+TEST_F(SchedulerTest, TheLeastUrgentGivesWayEvenWhenScheduled) {
+  EngineSettings settings = small(3);
+  settings.policy = SchedulingPolicy::priority;
+  make(settings);
+  add_urgent(4, 9, 9);
+  EXPECT_EQ(step(), "4@0 +0");
+  add_urgent(4, 2, 0);
+  EXPECT_EQ(step(), "4@0 +1");
+  EXPECT_EQ(step(), "+1 end1");
+  EXPECT_EQ(scheduler_->counters().preemptions, 1);
+  EXPECT_EQ(step(), "6@0 +0");  // four prompt tokens and two generated ones, computed again
+
+  make(small(3));
+  add(4, 9);
+  EXPECT_EQ(step(), "4@0 +0");
+  add(4, 2);
+  EXPECT_EQ(step(), "4@0 +1");
+  EXPECT_EQ(step(), "+1");
+}
+
+// The README's example: request 1 gives way in step 3 with 3 tokens in one block. From host memory it comes back with them and decodes;
+// without such memory its 3 prompt tokens and the generated one are computed again.
+TEST_F(SchedulerTest, HostMemorySavesTheRecomputation) {
+  for (const std::int64_t host_blocks : {0, 1}) {
+    EngineSettings settings = small(3);
+    settings.host_blocks = host_blocks;
+    make(settings);
+    requests_.clear();
+    add(7, 3);
+    add(3, 4);
+    EXPECT_EQ(step(), "7@0 1@0 +0");
+    EXPECT_EQ(step(), "2@1 +1");
+    const StepShape third = scheduler_->begin_step();
+    EXPECT_EQ(third.num_decodes, 1);
+    EXPECT_EQ(third.swapped_tokens, host_blocks == 0 ? 0 : 3);
+    EXPECT_TRUE(scheduler_->finish_step().front().is_finished);
+    const StepShape fourth = scheduler_->begin_step();
+    EXPECT_EQ(fourth.swapped_tokens, host_blocks == 0 ? 0 : 3);
+    EXPECT_EQ(fourth.num_decodes, host_blocks == 0 ? 0 : 1);
+    EXPECT_EQ(fourth.num_tokens(), host_blocks == 0 ? 4 : 1);
+    EXPECT_EQ(scheduler_->counters().swaps, host_blocks);
+    EXPECT_EQ(scheduler_->counters().lost_tokens, host_blocks == 0 ? 3 : 0);
+  }
+}
+
+// 0.7 x the 99 tokens that request 0 may still generate, and 8 + 100 of its own: 177.3 tokens must be less than what is free: 45 blocks of
+// 4 are 180, 44 are 176. Request 0 holds 2 blocks.
+TEST_F(SchedulerTest, AnEstimateOfTheOutputsIsKeptFree) {
+  for (const std::int64_t usable : {46, 47}) {
+    EngineSettings settings = small(usable);
+    settings.reservation = Reservation::estimated_output;
+    settings.prefill_first = true;
+    make(settings);
+    requests_.clear();
+    add(8, 100);
+    add(8, 100);
+    EXPECT_EQ(step(), "8@0 +0");
+    EXPECT_EQ(step(), usable == 47 ? "8@0 +0" : "+1");
+  }
+}
+
+// After 600 decodes the estimate is at its least, 0.098: request 1 (10 + 1,200 tokens) is let in beside 1,300 tokens to come, and the 2,000
+// blocks of one token run out. Who has generated least is retracted, to the end of the line, and the estimate rises to what has been
+// generated: it waits until the other has finished.
+TEST_F(SchedulerTest, TheOneThatGeneratedLeastIsRetracted) {
+  EngineSettings settings = small(2000);
+  settings.block_size = 1;
+  settings.max_num_batched_tokens = 64;
+  settings.reservation = Reservation::estimated_output;
+  settings.prefill_first = true;
+  make(settings);
+  add(10, 1900);
+  EXPECT_EQ(step(), "10@0 +0");
+  for (int i = 0; i < 600; ++i) EXPECT_EQ(step(), "+1");
+  add(10, 1200);
+  EXPECT_EQ(step(), "10@0 +0");
+  while (scheduler_->counters().preemptions == 0) (void)step();
+  EXPECT_EQ(scheduler_->num_running(), 1);
+  EXPECT_EQ(scheduler_->num_waiting(), 1);
+  std::string text;
+  while (text.find("end") == std::string::npos) text = step();
+  EXPECT_EQ(text, "+1 end0");
+  EXPECT_EQ(scheduler_->counters().preemptions, 1);
+}
+
+// Its cache of 6 tokens comes with it: two blocks of 4 and no prompt tokens to compute, the second output token at once.
+TEST_F(SchedulerTest, ATransferredRequestOnlyDecodes) {
+  make(small(2));
+  scheduler_->add(0, {.input_tokens = 6, .output_tokens = 2, .shared_blocks = {}, .is_transferred = true});
+  EXPECT_EQ(step(), "+1 end0");
 }
 
 }  // namespace

@@ -31,13 +31,14 @@ struct ServingOutcome {
   Picoseconds makespan{0};             ///< first arrival to last token
   std::int64_t num_requests = 0;
   std::int64_t output_tokens = 0;
-  std::int64_t max_running = 0;        ///< on one engine
-  double max_used_share = 0;           ///< of the blocks of one engine
-  ServingSeries series;                ///< sums over the engines
-  LatencyHistogram gaps;               ///< between tokens, of all requests
-  std::vector<TokenGap> kept_gaps;     ///< by request, then token: of the first requests, as many as ServeOptions asked for
-  std::int64_t transferred_tokens = 0; ///< entries that went from prefill to decode engines
-  bool is_stopped = false;             ///< ServeOptions::stops_at said so; what had not finished is missing
+  std::int64_t max_running = 0;  ///< on one engine
+  double max_used_share = 0;     ///< of the blocks of one engine
+  ServingSeries series;          ///< sums over the engines
+  LatencyHistogram gaps;         ///< between tokens, of all requests
+  std::vector<TokenGap>
+      kept_gaps;  ///< by request, then token: of the first requests, as many as ServeOptions asked for
+  std::int64_t transferred_tokens = 0;  ///< entries that went from prefill to decode engines
+  bool is_stopped = false;              ///< ServeOptions::stops_at said so; what had not finished is missing
 };
 
 struct ServeOptions {

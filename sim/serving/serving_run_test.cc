@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "base/error.h"
 #include "base/random.h"
 
 namespace kvtide::serving {
@@ -112,6 +115,109 @@ TEST(ServingSeries, MergesIntervalsAndKeepsTheirSums) {
   double tokens = 0;
   for (const SeriesInterval& interval : series.intervals()) tokens += interval.output_tokens;
   EXPECT_NEAR(tokens, 20, 1e-9);
+}
+
+/// Every step 10 ms.
+class FixedStepTime : public StepTime {
+ public:
+  Picoseconds duration(const StepShape& /*shape*/) override { return from_seconds(0.010); }
+};
+
+RequestTrace trace_of(std::vector<Request> requests) {
+  RequestTrace trace;
+  trace.requests = std::move(requests);
+  return trace;
+}
+
+Request request_at(double seconds, std::int64_t input, std::int64_t output) {
+  return {.arrival = from_seconds(seconds), .input_tokens = input, .output_tokens = output, .shared_blocks = {}};
+}
+
+std::vector<double> milliseconds_to_the_end(const ServingOutcome& outcome) {
+  std::vector<double> values;
+  for (const RequestTimes& times : outcome.requests) values.push_back(std::round(to_seconds(times.last_token) * 1e3));
+  return values;
+}
+
+constexpr EngineSettings kOneAtATime{.num_blocks = 2000, .max_num_seqs = 1, .max_num_batched_tokens = 4096};
+
+TEST(FleetRun, ReplicasServeSideBySide) {
+  const RequestTrace trace = trace_of({request_at(0, 4, 2), request_at(0, 4, 2)});
+  FixedStepTime step_time;
+  TraceSource alone(trace), two(trace);
+  EXPECT_EQ(milliseconds_to_the_end(serve(alone, {.engine = kOneAtATime}, step_time)), (std::vector<double>{20, 40}));
+  EXPECT_EQ(milliseconds_to_the_end(serve(two, {.engine = kOneAtATime, .replicas = 2}, step_time)),
+            (std::vector<double>{20, 20}));
+}
+
+// The third request comes at 50 ms. Dealt round it joins engine 0, busy for 100 ms; the emptier engine 1 answers at 60 ms.
+TEST(FleetRun, TheLeastLoadedEngineIsChosen) {
+  const RequestTrace trace = trace_of({request_at(0, 4, 10), request_at(0, 4, 1), request_at(0.05, 4, 1)});
+  FixedStepTime step_time;
+  TraceSource dealt(trace), loaded(trace);
+  Fleet fleet{.engine = kOneAtATime, .replicas = 2};
+  EXPECT_EQ(milliseconds_to_the_end(serve(dealt, fleet, step_time)), (std::vector<double>{100, 10, 110}));
+  fleet.routing = Routing::least_loaded;
+  EXPECT_EQ(milliseconds_to_the_end(serve(loaded, fleet, step_time)), (std::vector<double>{100, 10, 60}));
+}
+
+// 1,000 tokens of 1 MB at 10 GB/s: 100 ms. Both prompts are computed in one step of 10 ms; their caches follow one another. Request 0: first
+// token 10, cache 110, tokens 120 and 130. Request 1: cache 210, token 220.
+TEST(FleetRun, PrefillApartFromDecodeSendsTheCache) {
+  const RequestTrace trace = trace_of({request_at(0, 1000, 3), request_at(0, 1000, 2)});
+  FixedStepTime step_time;
+  TraceSource source(trace);
+  const EngineSettings engine{.num_blocks = 2000, .max_num_seqs = 8, .max_num_batched_tokens = 4096};
+  const Fleet fleet{.engine = engine, .prefill_replicas = 1, .transfer_bandwidth = 10e9, .bytes_per_token = 1e6};
+  const ServingOutcome outcome = serve(source, fleet, step_time, {.most_gaps_kept = 10});
+  EXPECT_EQ(milliseconds_to_the_end(outcome), (std::vector<double>{130, 220}));
+  EXPECT_EQ(outcome.transferred_tokens, 2000);
+  EXPECT_NEAR(to_seconds(outcome.requests[0].ttft()), 0.010, 1e-9);
+  EXPECT_NEAR(to_seconds(outcome.requests[0].longest_gap), 0.110, 1e-9);
+  ASSERT_EQ(outcome.kept_gaps.size(), 3U);
+  EXPECT_NEAR(outcome.kept_gaps[1].seconds, 0.010, 1e-9);  // request 0, its third token
+  EXPECT_NEAR(outcome.kept_gaps[2].seconds, 0.210, 1e-9);
+  Fleet linkless = fleet;
+  linkless.transfer_bandwidth = 0;
+  EXPECT_THROW((void)serve(source, linkless, step_time), InputError);
+}
+
+TEST(FleetRun, AStoppedRunLeavesTheRestUndone) {
+  const RequestTrace trace = trace_of({request_at(0, 4, 2), request_at(1, 4, 2), request_at(2, 4, 2)});
+  FixedStepTime step_time;
+  TraceSource source(trace);
+  int asked = 0;
+  const ServeOptions options{.stops_at = [&](const RequestTimes&, bool is_last) { return is_last && ++asked == 2; }};
+  const ServingOutcome outcome = serve(source, kOneAtATime, step_time, options);
+  EXPECT_TRUE(outcome.is_stopped);
+  EXPECT_EQ(outcome.requests.size(), 2U);
+}
+
+/// 1 ms a step and 1 ms a token that the policy compresses in it.
+class FlushingStepTime : public StepTime {
+ public:
+  Picoseconds duration(const StepShape& shape) override {
+    return from_seconds(1e-3 * static_cast<double>(1 + shape.compressed_tokens));
+  }
+};
+
+// Keys are quantized in flushes of 4 (a residual window as KIVI's). A prompt of 5 flushes when the context reaches 8, 12, 16: at tokens 3,
+// 7, 11 after the first; a prompt of 6 one token earlier. A flush takes 5 ms, every other step 1 ms.
+TEST(ServingRun, FlushesAreSpikesBetweenTokensWhosePhaseIsThePrompts) {
+  for (const std::int64_t prompt : {5, 6}) {
+    EngineSettings engine{.num_blocks = 100};
+    engine.growth.interval = 4;
+    const RequestTrace trace = trace_of({request_at(0, prompt, 12)});
+    FlushingStepTime step_time;
+    TraceSource source(trace);
+    const ServingOutcome outcome = serve(source, engine, step_time, {.most_gaps_kept = 100});
+    ASSERT_EQ(outcome.kept_gaps.size(), 11U);
+    for (const TokenGap& gap : outcome.kept_gaps) {
+      const bool is_flush = (prompt + gap.token) % 4 == 0;
+      EXPECT_NEAR(gap.seconds, is_flush ? 5e-3 : 1e-3, 1e-9) << prompt << " " << gap.token;
+    }
+    EXPECT_NEAR(outcome.gaps.max(), 5e-3, 1e-9);
+  }
 }
 
 }  // namespace

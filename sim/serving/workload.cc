@@ -206,10 +206,11 @@ LimitedTrace limit_requests(RequestTrace trace, std::int64_t max_model_len, Long
     longest = std::max(longest, length);
   }
   if (count > 0 && policy == LongRequests::refuse) {
+    const std::string place = first > 0 ? fmt::format("{}:{}", path, first) : path;  // drawn ones stand in no line
     throw InputError(fmt::format(
-        "{}:{}: {} of {} requests are longer than the model's limit of {} tokens (the longest has {}); this is "
-        "the first. Allowed: long_requests: truncate or drop",
-        path, first, count, trace.requests.size(), max_model_len, longest));
+        "{}: {} of {} requests are longer than the model's limit of {} tokens (the longest has {}){}. Allowed: "
+        "long_requests: truncate or drop",
+        place, count, trace.requests.size(), max_model_len, longest, first > 0 ? "; this is the first" : ""));
   }
   limited.trace.shared_block_tokens = trace.shared_block_tokens;
   for (Request& request : trace.requests) {

@@ -54,7 +54,7 @@ struct SyntheticWorkload {
   std::int64_t users = 1;
   double think_seconds = 0;
   LengthDistribution input{}, output{};
-  std::vector<SharedPrefix> prefixes{};  ///< shares add up to at most 1; inside the input's tokens
+  std::vector<SharedPrefix> prefixes{};     ///< shares add up to at most 1; inside the input's tokens
   std::vector<PriorityClass> priorities{};  ///< shares add up to at most 1; the rest has 0
   std::int64_t num_requests = 1000;
   bool operator==(const SyntheticWorkload&) const = default;

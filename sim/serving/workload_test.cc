@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <string>
 
 #include "base/error.h"
@@ -91,6 +92,44 @@ TEST(Workload, PrefixesAreSharedByTheirShare) {
     ++shared;
   }
   EXPECT_NEAR(shared, 2000, 100);
+}
+
+// The same draws: what was cut away shares nothing beyond the model's 32 tokens, two blocks of 16.
+TEST(Workload, NoPrefixIsNamedBeyondTheModelsLength) {
+  SyntheticWorkload workload{.num_requests = 10};
+  workload.input.mean = 100;
+  workload.prefixes = {{.tokens = 60, .share = 1}};
+  const auto whole = draw_requests(workload, 16, 2), cut = draw_requests(workload, 16, 2, 32);
+  EXPECT_EQ(whole->take().shared_blocks.size(), 3U);
+  EXPECT_EQ(cut->take().shared_blocks.size(), 2U);
+}
+
+TEST(Workload, PrioritiesComeByTheirShareAndTheRestHasNone) {
+  SyntheticWorkload workload{.num_requests = 4000};
+  workload.priorities = {{.priority = -2, .share = 0.25}, {.priority = 7, .share = 0.5}};
+  const auto source = draw_requests(workload, 16, 2);
+  std::map<std::int64_t, int> counts;
+  for (int i = 0; i < 4000; ++i) ++counts[source->take().priority];
+  EXPECT_EQ(counts.size(), 3U);
+  EXPECT_NEAR(counts[-2], 1000, 5 * std::sqrt(4000 * 0.25 * 0.75));
+  EXPECT_NEAR(counts[7], 2000, 5 * std::sqrt(4000 * 0.5 * 0.5));
+  EXPECT_NEAR(counts[0], 1000, 5 * std::sqrt(4000 * 0.25 * 0.75));
+}
+
+// 80 + 50 tokens of a model of 100: the prompt loses 30. An output of 200 is cut to leave one prompt token.
+TEST(CutSource, CutsThePromptFirst) {
+  RequestTrace trace;
+  trace.requests.push_back({.input_tokens = 80, .output_tokens = 50, .shared_blocks = {}});
+  trace.requests.push_back({.input_tokens = 80, .output_tokens = 200, .shared_blocks = {}});
+  trace.requests.push_back({.input_tokens = 50, .output_tokens = 50, .shared_blocks = {}});
+  TraceSource all(trace);
+  CutSource source(all, 100);
+  EXPECT_EQ(source.take().input_tokens, 50);
+  const Request second = source.take();
+  EXPECT_EQ(second.input_tokens, 1);
+  EXPECT_EQ(second.output_tokens, 99);
+  EXPECT_EQ(source.take().input_tokens, 50);
+  EXPECT_EQ(source.num_cut(), 2);
 }
 
 // Field case H4 (microsoft/vidur#60).

@@ -104,6 +104,7 @@ void read_start_up(const std::string& text, Imported& imported) {
   const auto request = number_after(text, "Maximum concurrency for ");
   const auto concurrency = number_after(text, "tokens per request:");
   if (tokens) {
+    imported.pool_tokens = static_cast<std::int64_t>(*tokens);
     imported.keeps.push_back(fmt::format("KV pool of {:.0f} tokens: {:.0f} pages of {}", *tokens,
                                          std::floor(*tokens / static_cast<double>(imported.page_size)),
                                          imported.page_size));
@@ -124,6 +125,7 @@ void read_start_up(const std::string& text, Imported& imported) {
     imported.keeps.push_back(fmt::format("KV pool of {:.0f} pages", *blocks));
   }
   if (const auto tokens_sglang = number_after(text, "#tokens:")) {
+    imported.pool_tokens = static_cast<std::int64_t>(*tokens_sglang);
     imported.keeps.push_back(fmt::format("KV pool of {:.0f} tokens", *tokens_sglang));
   }
 }

@@ -17,10 +17,12 @@ struct Imported {
   std::optional<std::int64_t> batch;
   std::int64_t page_size = 16;
   std::int64_t tensor_parallel = 1;
-  std::string compression = "none";   ///< the value of `compression:`, one line of YAML
-  std::vector<std::string> loses;     ///< what the stack does that loses information
-  std::vector<std::string> keeps;     ///< what looks like compression and loses nothing
-  std::vector<std::string> left_out;  ///< what was read and has no counterpart here
+  std::optional<std::int64_t> max_num_batched_tokens;
+  std::optional<std::int64_t> pool_tokens;  ///< that the engine's cache holds, as its log says
+  std::string compression = "none";         ///< the value of `compression:`, one line of YAML
+  std::vector<std::string> loses;           ///< what the stack does that loses information
+  std::vector<std::string> keeps;           ///< what looks like compression and loses nothing
+  std::vector<std::string> left_out;        ///< what was read and has no counterpart here
 };
 
 /// A stack that can be read.

@@ -54,6 +54,7 @@ Imported read(const StackText& text) {
   set_kv_dtype("kv_cache_dtype", text.value({"kv_cache_dtype", "cache_dtype"}).value_or("auto"), dtypes(), imported);
   imported.context_tokens = text.integer({"max_model_len", "max_seq_len"});
   imported.batch = text.integer({"max_num_seqs"});
+  imported.max_num_batched_tokens = text.integer({"max_num_batched_tokens"});
   imported.tensor_parallel = text.integer({"tensor_parallel_size", "tp"}).value_or(1);
   if (text.is_true({"enable_prefix_caching"})) {
     imported.keeps.push_back("prefix caching: equal prefixes share pages; what is reused is exact");
