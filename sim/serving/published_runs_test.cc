@@ -12,7 +12,8 @@ const char* const kFolder = KVTIDE_SOURCE_DIR "/../shared/data/e2e";
 
 TEST(PublishedRuns, PreemptionsFallWithTheWatermarkAndStayInRange) {
   if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "needs ../shared/data/e2e";
-  const std::vector<PreemptionRow> rows = predict_preemptions(KVTIDE_SOURCE_DIR "/../shared/data/e2e/preemption_watermark.csv", 10);
+  const std::vector<PreemptionRow> rows =
+      predict_preemptions(KVTIDE_SOURCE_DIR "/../shared/data/e2e/preemption_watermark.csv", 10);
   ASSERT_EQ(rows.size(), 5U);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i > 0) {

@@ -43,18 +43,33 @@ bool RequestLedger::on_tokens(std::size_t request, Picoseconds now, std::int64_t
   }
   if (gaps > 0) {
     // Steps of one run lengthen by less than a thousandth each: every gap is the mean.
-    const double seconds = to_seconds(now - before) / static_cast<double>(gaps);
-    gaps_.add(seconds, gaps);
-    one.times.longest_gap = std::max(one.times.longest_gap, (now - before) / gaps);
+    const Picoseconds gap = gaps == 1 ? now - before : (now - before) / gaps;
+    if (gap == equal_gap_) {
+      num_equal_ += gaps;
+    } else {
+      count(gap, gaps);
+    }
+    one.times.longest_gap = std::max(one.times.longest_gap, gap);
     if (request < requests_kept_) {
-      for (std::int64_t gap = 0; gap < gaps; ++gap) {
-        kept_gaps_.push_back({static_cast<std::int64_t>(request), one.num_tokens + gap, seconds});
+      for (std::int64_t i = 0; i < gaps; ++i) {
+        kept_gaps_.push_back({static_cast<std::int64_t>(request), one.num_tokens + i, to_seconds(gap)});
       }
     }
   }
   one.num_tokens += tokens;
   one.times.last_token = now;
   return is_first;
+}
+
+void RequestLedger::count(Picoseconds gap, std::int64_t num_gaps) {
+  if (num_equal_ > 0) gaps_.add(to_seconds(equal_gap_), num_equal_);
+  equal_gap_ = gap;
+  num_equal_ = num_gaps;
+}
+
+const LatencyHistogram& RequestLedger::gaps() {
+  count(Picoseconds{0}, 0);
+  return gaps_;
 }
 
 void RequestLedger::on_finish(std::size_t request, Picoseconds now) {

@@ -61,7 +61,8 @@ class RequestLedger {
   }
   [[nodiscard]] std::size_t num_arrived() const { return num_arrived_; }
   [[nodiscard]] Picoseconds first_arrival() const { return first_arrival_; }
-  [[nodiscard]] const LatencyHistogram& gaps() const { return gaps_; }
+  /// Of all tokens so far.
+  [[nodiscard]] const LatencyHistogram& gaps();
   [[nodiscard]] std::vector<TokenGap>& kept_gaps() { return kept_gaps_; }
 
  private:
@@ -80,7 +81,11 @@ class RequestLedger {
   std::size_t num_reported_ = 0;
   std::size_t num_arrived_ = 0;
   Picoseconds first_arrival_{0};
+  void count(Picoseconds gap, std::int64_t num_gaps);
+
   LatencyHistogram gaps_;
+  Picoseconds equal_gap_{0};  // those not in gaps_ yet: a batch shares its gaps
+  std::int64_t num_equal_ = 0;
   std::vector<TokenGap> kept_gaps_;
 };
 
