@@ -73,11 +73,14 @@ FleetSize exact_replicas(Replica& replica, const Traffic& traffic, const Plan& p
                          std::int64_t worthwhile, std::int64_t most) {
   FleetSize size;
   const auto at = [&](std::int64_t replicas) { return replica.serve_all(traffic, rate, replicas, plan.objectives); };
-  std::int64_t enough = std::min(start, worthwhile);
-  if (enough < 1) return size;
+  // A trace ends, and with it the queue of replicas that could never keep up: fewer than the closed form's never do.
+  const auto fewest = static_cast<std::int64_t>(std::ceil(rate / replica.rate_bound(traffic) - 1e-9));
+  const std::int64_t floor = std::max<std::int64_t>(1, fewest);
+  if (floor > std::min(worthwhile, most)) return size;
+  std::int64_t enough = std::clamp(start, floor, std::min(worthwhile, most));
   Experience experience = at(enough);
   if (experience.is_good()) {
-    while (enough > 1) {
+    while (enough > floor) {
       Experience fewer = at(enough - 1);
       if (!fewer.is_good()) break;
       --enough;

@@ -27,7 +27,8 @@ struct FleetSize {
 [[nodiscard]] FleetSize replicas_for(Replica& replica, const Traffic& traffic, const Plan& plan, double rate,
                                      std::int64_t fit, std::int64_t most);
 
-/// The same with every request, from a number nearby: upwards while an objective is broken, else downwards while none is.
+/// The same with every request, from a number nearby: upwards while an objective is broken, else downwards while none is, never below the
+/// closed form.
 /// @param start  >= 1, at most `most`  @param worthwhile  more replicas than that are of no interest: no answer then
 [[nodiscard]] FleetSize exact_replicas(Replica& replica, const Traffic& traffic, const Plan& plan, double rate,
                                        std::int64_t start, std::int64_t worthwhile, std::int64_t most);

@@ -130,7 +130,6 @@ void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& ma
     }
     if (worthwhile < 1 || worthwhile < one.needed / 2) return;
     const std::unique_ptr<Replica> replica = make(one);
-    if (outcome.wanted_rate / replica->rate_bound(traffic) > static_cast<double>(worthwhile)) return;
     const std::int64_t most = most_replicas(plan, one);
     FleetSize size =
         exact_replicas(*replica, traffic, plan, outcome.wanted_rate, std::min(one.needed, most), worthwhile, most);
