@@ -25,8 +25,8 @@ Bytes stored(const LayerSharing& sharing, std::int64_t num_positions) {
   return sequence_bytes(serve(four_layers(), {}, {}, num_positions, sharing), 16, CacheLayout::per_head).total;
 }
 
-Bytes read(const LayerSharing& sharing, std::int64_t num_positions) {
-  const CacheTimeline cache({.model = four_layers(), .setting = {}, .sharing = sharing}, {}, num_positions);
+Bytes read(const LayerSharing& sharing, std::int64_t num_positions, const Model& model = four_layers()) {
+  const CacheTimeline cache({.model = model, .setting = {}, .sharing = sharing}, {}, num_positions);
   Bytes bytes = 0;
   for (const LayerAttention& layer : cache.attention()) {
     for (const gpu::AttentionTask& task : layer.work.tasks) {
@@ -85,6 +85,24 @@ TEST(LayerSharing, EvictionComesOnTop) {
   none.layers = {0};
   const ServedCache cache = serve(four_layers(), setting, none, 64, kPairs);
   EXPECT_EQ(sequence_bytes(cache, 16, CacheLayout::per_head).total, 2 * 32 * kTokenAndLayer);
+}
+
+// A model whose last two of four layers have no cache: one reads the window of 32 of layer 0, one the whole of layer 1.
+// Stored: 32 and 64 positions; read: both twice.
+TEST(LayerSharing, LayersThatShareByTheirModelReadTheLastOwnerThatSeesAsFar) {
+  Model model = four_layers();
+  const LayerKind whole{.count = 1, .k_bytes = 64, .v_bytes = 64, .num_kv_heads = 2};
+  LayerKind window = whole;
+  window.kind = AttentionKind::sliding_attention;
+  window.window = 32;
+  model.layers = {window,
+                  whole,
+                  {.kind = AttentionKind::shared_attention, .count = 1, .window = 32},
+                  {.kind = AttentionKind::shared_attention, .count = 1}};
+  model.kind_of_layer = {0, 1, 2, 3};
+  const Bytes once = (32 + 64) * kTokenAndLayer;
+  EXPECT_EQ(sequence_bytes(serve(model, {}, {}, 64), 16, CacheLayout::per_head).total, once);
+  EXPECT_EQ(read({}, 64, model), 2 * once);
 }
 
 }  // namespace

@@ -84,6 +84,19 @@ bool is_compressible(const LayerKind& kind) {
   return kind.kind == AttentionKind::full_attention && kind.num_kv_heads > 0;
 }
 
+/// The layer whose cache a layer without one of its own reads: the last before it that sees as far back.
+std::int64_t native_owner(const Model& model, std::int64_t layer) {
+  const auto kind_of = [&](std::int64_t index) -> const LayerKind& {
+    return model.layers[model.kind_of_layer[static_cast<std::size_t>(index)]];
+  };
+  const LayerKind& shared = kind_of(layer);
+  for (std::int64_t owner = layer - 1; owner >= 0; --owner) {
+    const LayerKind& kind = kind_of(owner);
+    if (kind.num_kv_heads > 0 && kind.window == shared.window) return owner;
+  }
+  return layer;
+}
+
 /// Every kind again, where it keeps the whole context with a window instead.
 void add_windowed(std::vector<LayerKind>& kinds, std::int64_t window) {
   const std::vector<LayerKind> whole = kinds;
@@ -139,7 +152,11 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
     if (sharing.window > 0 && layer < sharing.first_layer(model.num_layers)) kind_index += num_kinds;
     // Windows and states are no other layer's to read.
     const bool may_share = is_compressible(kinds[kind_index]);
-    const std::int64_t owner = may_share ? sharing.owner(layer, model.num_layers) : layer;
+    std::int64_t owner = may_share ? sharing.owner(layer, model.num_layers) : layer;
+    if (kinds[kind_index].kind == AttentionKind::shared_attention) {
+      owner = native_owner(model, layer);
+      kind_index = model.kind_of_layer[static_cast<std::size_t>(owner)];
+    }
     const bool is_merged = may_share && sharing.merges && sharing.is_shared(layer, model.num_layers);
     const bool is_chosen = has_scores && is_compressible(kinds[kind_index]);
     const std::size_t source = is_chosen ? nearest_recorded(owner, model.num_layers, recorded) : 0;

@@ -310,14 +310,18 @@ void set_windows(const Value& text, const PatternContext& context, std::int64_t 
   }
 }
 
-/// Gemma-3n and later: the last layers read the cache of an earlier one.
+/// Gemma-3n and later: the last layers read the cache of the last one before them that looks as far back; a window is
+/// kept for that.
 void share_last_layers(const Value& text, std::vector<LayerSpec>& layers) {
   const Value shared = text.at("num_kv_shared_layers");
   if (!is_given(shared)) return;
   const auto num_layers = static_cast<std::int64_t>(layers.size());
   const std::int64_t num_shared = shared.as_integer({.min = 0, .max = std::max<std::int64_t>(0, num_layers - 1)});
   for (std::int64_t i = num_layers - num_shared; i < num_layers; ++i) {
-    layers[static_cast<std::size_t>(i)] = of_kind(shared_attention);
+    LayerSpec& layer = layers[static_cast<std::size_t>(i)];
+    const std::int64_t window = layer.window;
+    layer = of_kind(shared_attention);
+    layer.window = window;
   }
 }
 

@@ -84,12 +84,12 @@ std::string Model::unsupported_reason() const {
       case AttentionKind::full_attention:
       case AttentionKind::sliding_attention:
       case AttentionKind::chunked_attention:
+      case AttentionKind::shared_attention:
         break;
       case AttentionKind::linear_attention:
         if (state_elements == 0) return "linear_attention layers with a state of unknown size";
         break;
       case AttentionKind::compressed_attention:
-      case AttentionKind::shared_attention:
       case AttentionKind::no_attention:
         return fmt::format("{} layers", to_string(layer.kind));
     }

@@ -99,6 +99,14 @@ std::vector<Preset> evicting_presets() {
        "retrieval heads are those that look far back in the trace, not those of a learned pattern",
        "block_size: 1\nprotect: {sinks: 64, window: 256}\nstages:\n"
        "  - evict: {scorer: retrieval_heads, granularity: token, threshold: 0.5}\n"},
+      {"headkv",
+       {"headkv-r2"},
+       "heads",
+       "HeadKV: budgets of a layer's heads by how far they look back, positions by SnapKV",
+       "arXiv 2410.19258",
+       "importance from the trace, not from needle probes; heads of one layer share a budget, not those of all",
+       "block_size: 1\nprotect: {sinks: 0, window: 0}\nstages:\n"
+       "  - evict: {scorer: headkv, granularity: token, keep_ratio: 0.5, heads: adaptive, safeguard: 0.2}\n"},
       {"razorattention",
        {"razor-attention"},
        "heads",

@@ -29,13 +29,14 @@ QueryRows query_rows(const HeadTensors& head, std::int64_t first, std::int64_t e
 }
 
 std::vector<double> attention_columns(const HeadTensors& head, QueryRows rows, std::int64_t num_keys,
-                                      std::span<const double> weights) {
+                                      std::span<const double> weights, TilePrecision precision) {
   const bool is_few = rows.size() <= kFewRows;
-  const TransposedKeys keys(head.k_post, is_few ? 0 : num_keys);
+  const TransposedKeys keys(head.k_post, is_few ? 0 : num_keys, precision);
   const std::int64_t stride = is_few ? num_keys : keys.stride();
   std::vector<double> sums(static_cast<std::size_t>(num_keys), 0.0);
   std::vector<float> partial(static_cast<std::size_t>(num_keys));
-  std::vector<float> logits(static_cast<std::size_t>(kProductRows * stride));
+  ProductSpace space(kProductRows * stride);
+  float* logits = space.data();
   std::array<float, kProductRows> factors{};
   for (std::int64_t query_head = 0; query_head < head.group_size; ++query_head) {
     for (std::int64_t row = rows.begin; row < rows.end; row += kProductRows) {
@@ -48,14 +49,14 @@ std::vector<double> attention_columns(const HeadTensors& head, QueryRows rows, s
       if (is_few) {
         for (std::int64_t index = 0; index < count; ++index) {
           single_row_products(queries + index * head.head_dim(), head.k_post, last_seen, head.attention_scale,
-                              logits.data() + index * stride);
+                              logits + index * stride);
         }
       } else {
-        keys.multiply(queries, count, head.attention_scale, last_seen, logits.data());
+        keys.multiply(queries, count, head.attention_scale, last_seen, logits);
       }
       for (std::int64_t index = 0; index < count; ++index) {
         const std::int64_t seen = seen_by(index);
-        float* of_query = logits.data() + index * stride;
+        float* of_query = logits + index * stride;
         const double total = exponentials(of_query, seen);
         const double weight = weights.empty() ? 1.0 : weights[static_cast<std::size_t>(row + index - rows.begin)];
         factors[static_cast<std::size_t>(index)] = static_cast<float>(weight / total);
@@ -63,7 +64,7 @@ std::vector<double> attention_columns(const HeadTensors& head, QueryRows rows, s
       }
       // A few float32 additions at a time, then into float64: error of a sum does not grow with the queries.
       std::fill_n(partial.begin(), last_seen, 0.0F);
-      add_scaled_rows(logits.data(), stride, count, last_seen, factors.data(), partial.data());
+      add_scaled_rows(logits, stride, count, last_seen, factors.data(), partial.data());
       for (std::int64_t position = 0; position < last_seen; ++position) {
         sums[static_cast<std::size_t>(position)] += static_cast<double>(partial[static_cast<std::size_t>(position)]);
       }

@@ -6,23 +6,38 @@
 
 #include "kv/compression/dot_products.h"
 #include "kv/compression/future_queries.h"
+#include "kv/compression/row_statistics.h"
 
 namespace kvtide::kv {
 namespace {
 
 constexpr float kSmallestNorm = 1e-12F;
 
-/// Leverage of the values under the weights of one query head, [position after the sinks].
-Eigen::VectorXf weighted_leverage(const RowMatrix& directions, const RowMatrix& values, const Eigen::VectorXf& anchor,
-                                  float tau, float epsilon) {
-  Eigen::VectorXf weights = (directions * anchor).cwiseMax(-1.0F).cwiseMin(1.0F) * tau;
-  weights = (weights.array() - weights.maxCoeff()).exp();
-  const RowMatrix scaled = (weights.array() + epsilon).sqrt().matrix().asDiagonal() * values;
-  Eigen::MatrixXd capacity = gram(scaled);
+/// What all query heads of a group share, [position after the sinks].
+struct Positions {
+  Eigen::Ref<const RowMatrix> keys;
+  Eigen::Ref<const RowMatrix> values;
+  std::vector<float> key_norms;
+};
+
+/// Adds the leverage of the values under the weights of one query head, which looks along `anchor`.
+void add_weighted_leverage(const Positions& positions, const Eigen::VectorXf& anchor, float tau, float epsilon,
+                           std::vector<float>& sums) {
+  const std::int64_t count = positions.keys.rows();
+  std::vector<float> weights(sums.size());
+  single_row_products(anchor.data(), positions.keys, count, 1.0F, weights.data());
+  for (std::size_t index = 0; index < weights.size(); ++index) {
+    weights[index] = std::clamp(weights[index] / positions.key_norms[index], -1.0F, 1.0F) * tau;
+  }
+  exponentials(weights.data(), count);
+  std::vector<float> roots(weights.size());
+  for (std::size_t index = 0; index < roots.size(); ++index) roots[index] = std::sqrt(weights[index] + epsilon);
+  Eigen::MatrixXd capacity = gram(positions.values, {}, roots);
   capacity.diagonal().array() += 1;
-  const Eigen::MatrixXd inverse = capacity.llt().solve(Eigen::MatrixXd::Identity(values.cols(), values.cols()));
-  const RowMatrix turned = row_products(values, inverse.cast<float>());
-  return weights.cwiseProduct(turned.cwiseProduct(values).rowwise().sum());
+  const std::int64_t channels = positions.values.cols();
+  const Eigen::MatrixXd inverse = capacity.llt().solve(Eigen::MatrixXd::Identity(channels, channels));
+  const std::vector<float> forms = quadratic_forms(positions.values, inverse);
+  for (std::size_t index = 0; index < sums.size(); ++index) sums[index] += weights[index] * forms[index];
 }
 
 LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
@@ -33,19 +48,23 @@ LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
   for (const HeadTensors& head : layer) {
     std::vector<double>& of_head = result.emplace_back(static_cast<std::size_t>(size), 0.0);
     if (sinks == size) continue;
-    const Eigen::MatrixXf rotation = mean_rotation(head.rope, head.head_dim(), size, context.integer("future"));
-    RowMatrix directions = head.k_post.middleRows(sinks, size - sinks);
-    directions.array().colwise() /= directions.rowwise().norm().cwiseMax(kSmallestNorm).array();
-    const RowMatrix values = head.v.middleRows(sinks, size - sinks);
-    Eigen::VectorXf sum = Eigen::VectorXf::Zero(size - sinks);
-    for (const RowMatrix& queries : queries_before_rope(head, sinks, size, "cap")) {
-      Eigen::VectorXf anchor = rotation * queries.colwise().sum().transpose() / static_cast<float>(queries.rows());
+    const MeanRotation rotation = mean_rotation(head.rope, head.head_dim(), size, context.integer("future"));
+    const std::int64_t count = size - sinks;
+    Positions positions{head.k_post.middleRows(sinks, count), head.v.middleRows(sinks, count), {}};
+    positions.key_norms = squared_lengths(positions.keys, count);
+    for (float& norm : positions.key_norms) norm = std::max(std::sqrt(norm), kSmallestNorm);
+    const std::vector<float> even(static_cast<std::size_t>(count), 1.0F);
+    std::vector<float> sum(even.size(), 0.0F);
+    visit_queries_before_rope(head, sinks, size, "cap", [&](const Eigen::Ref<const RowMatrix>& queries) {
+      Eigen::VectorXf anchor =
+          rotation.of_vector((weighted_sum(queries, even) / static_cast<double>(queries.rows())).cast<float>());
       anchor /= std::max(anchor.norm(), kSmallestNorm);
-      sum += weighted_leverage(directions, values, anchor, static_cast<float>(context.number("tau")),
-                               static_cast<float>(context.number("epsilon")));
-    }
+      add_weighted_leverage(positions, anchor, static_cast<float>(context.number("tau")),
+                            static_cast<float>(context.number("epsilon")), sum);
+    });
     for (std::int64_t position = sinks; position < size; ++position) {
-      const double score = static_cast<double>(sum[position - sinks]) / static_cast<double>(head.group_size);
+      const double score =
+          static_cast<double>(sum[static_cast<std::size_t>(position - sinks)]) / static_cast<double>(head.group_size);
       of_head[static_cast<std::size_t>(position)] = score;
       largest = std::max(largest, score);
     }

@@ -29,10 +29,11 @@ Compression quantized(const std::string& format, std::int64_t block_size = kBloc
   return setting;
 }
 
-double mean_square_error(const std::string& format, bool is_key) {
+double mean_square_error(const std::string& format, bool is_key, std::int64_t group = 32) {
   // One head of 2,048 x 128 numbers: 262,144 samples.
   static const LayerTensors layer = testing::random_layer(1, 2048, kHeadDim, 11, 10000, true);
-  const Compression setting = quantized(format);
+  Compression setting = quantized(format);
+  std::get<Quantize>(setting.stages.front()).group = group;
   const LayerCache cache = compress_layer(setting, 2048, 1, kHeadDim, {}, &layer);
   const EntryTable& entries = *cache.heads.front().entries;
   const RowMatrix error = is_key ? RowMatrix(entries.k - layer.front().k_post) : RowMatrix(entries.v - layer.front().v);
@@ -49,6 +50,10 @@ TEST(Codec, GaussianErrorIsThePublishedOne) {
   for (const auto& [format, error] : expected) {
     EXPECT_NEAR(mean_square_error(format, false), error, 0.02 * error) << format;
     EXPECT_NEAR(mean_square_error(format, true), error, 0.02 * error) << format << " keys";
+  }
+  for (const auto& [group, error] : std::vector<std::pair<std::int64_t, double>>{{64, 8.04e-3}, {128, 9.95e-3}}) {
+    EXPECT_NEAR(mean_square_error("int4", false, group), error, 0.02 * error) << group;
+    EXPECT_NEAR(mean_square_error("int4", true, group), error, 0.02 * error) << group << " keys";
   }
   // Keys of TurboQuant: a rotated Gaussian is Gaussian, but a row's length is stored apart, and channels of a row of given
   // length have thinner tails (kurtosis 3 * 128 / 130): a little below the scalar quantizer, never above.

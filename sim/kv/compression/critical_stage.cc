@@ -39,13 +39,12 @@ LayerScores projected_value_norms(const LayerTensors& layer, std::int64_t num_po
   std::int64_t query_head = 0;
   for (const HeadTensors& head : layer) {
     const auto values = head.v.topRows(num_positions);
-    std::vector<double>& of_head = norms.emplace_back(static_cast<std::size_t>(num_positions), 0.0);
-    for (std::int64_t member = 0; member < head.group_size; ++member, ++query_head) {
-      const RowMatrix columns = output_projection.middleCols(query_head * head.head_dim(), head.head_dim());
-      const std::vector<float> sums = absolute_product_sums(values, columns);
-      for (std::size_t position = 0; position < sums.size(); ++position) {
-        of_head[position] += static_cast<double>(sums[position]) / static_cast<double>(head.group_size);
-      }
+    const auto columns = output_projection.middleCols(query_head * head.head_dim(), head.group_size * head.head_dim());
+    query_head += head.group_size;
+    std::vector<double>& of_head = norms.emplace_back();
+    of_head.reserve(static_cast<std::size_t>(num_positions));
+    for (const float sum : absolute_product_sums(values, columns)) {
+      of_head.push_back(static_cast<double>(sum) / static_cast<double>(head.group_size));
     }
   }
   return norms;

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
+#include "kv/compression/row_statistics.h"
+
 namespace kvtide::kv {
 namespace {
 
 /// Squared lengths, each divided by the sum over its own `window` (0: not divided).
 std::vector<double> local_shares(const RowMatrix& rows, std::int64_t size, std::int64_t window) {
-  std::vector<double> shares(static_cast<std::size_t>(size));
-  for (std::int64_t row = 0; row < size; ++row) {
-    shares[static_cast<std::size_t>(row)] = static_cast<double>(rows.row(row).squaredNorm());
-  }
+  const std::vector<float> squares = squared_lengths(rows, size);
+  std::vector<double> shares(squares.begin(), squares.end());
   for (std::int64_t first = 0; window > 0 && first < size; first += window) {
     const std::int64_t end = std::min(first + window, size);
     double sum = 0;

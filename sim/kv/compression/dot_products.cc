@@ -31,52 +31,55 @@ void multiply_tile(const float* rows, std::int64_t head_dim, const float* channe
   }
 }
 
-/// e^x for x <= 0: 2^n e^r with |r| <= ln2/2 and the minimax polynomial of Cephes' expf.
+/// e^x for x <= 0: 2^n e^r with |r| <= ln2/2, and 1 + r + r^2 q(r) with a minimax q, within 3e-9 of e^r.
 inline float exponential(float x) {
-  constexpr float kSmallest = -87.0F;
+  constexpr std::uint32_t kSmallest =
+      0xC2AE0000U;                       // bits of -87: of two numbers below 0 the higher bits are the lower one
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
-  const float bounded = x < kSmallest ? kSmallest : x;
+  const float bounded = std::bit_cast<float>(std::min(std::bit_cast<std::uint32_t>(x), kSmallest));
   const float shifted = bounded * 1.44269504F + kRound;
   const float whole = shifted - kRound;
   float r = bounded - whole * 0.693359375F;
   r -= whole * -2.12194440e-4F;
-  float p = 1.9875691500e-4F;
-  p = p * r + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  p = p * r * r + r + 1.0F;
-  const std::int32_t power = (std::bit_cast<std::int32_t>(shifted) + 127) << 23;
-  return p * std::bit_cast<float>(power);
+  float q = 1.38145e-3F;
+  q = q * r + 8.36878e-3F;
+  q = q * r + 4.166839e-2F;
+  q = q * r + 1.666652e-1F;
+  q = q * r + 4.9999993e-1F;
+  const float p = q * (r * r) + r + 1.0F;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) + (std::bit_cast<std::uint32_t>(shifted) << 23U));
 }
 
 constexpr std::int64_t kLanes = 64;
 
 KVTIDE_EVERY_VECTOR_WIDTH
 double exponentials_of(float* values, std::int64_t count) {
-  float lane_max[kLanes];
+  float lanes[kLanes];
   std::int64_t index = 0;
-  for (float& lane : lane_max) lane = values[0];
+  for (float& lane : lanes) lane = values[0];
   for (; index + kLanes <= count; index += kLanes) {
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      lane_max[lane] = values[index + lane] > lane_max[lane] ? values[index + lane] : lane_max[lane];
+      lanes[lane] = values[index + lane] > lanes[lane] ? values[index + lane] : lanes[lane];
     }
   }
-  float largest = lane_max[0];
-  for (const float lane : lane_max) largest = lane > largest ? lane : largest;
+  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t lane = 0; lane < half; ++lane) {
+      lanes[lane] = lanes[lane + half] > lanes[lane] ? lanes[lane + half] : lanes[lane];
+    }
+  }
+  float largest = lanes[0];
   for (; index < count; ++index) largest = values[index] > largest ? values[index] : largest;
-  float sums[kLanes] = {};
-  index = 0;
-  for (; index + kLanes <= count; index += kLanes) {
+  for (float& lane : lanes) lane = 0;
+  for (index = 0; index + kLanes <= count; index += kLanes) {
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
       const float e = exponential(values[index + lane] - largest);
       values[index + lane] = e;
-      sums[lane] += e;
+      lanes[lane] += e;
     }
   }
-  double total = 0;
-  for (const float sum : sums) total += static_cast<double>(sum);
+  double sums[8] = {};
+  for (std::int64_t lane = 0; lane < kLanes; ++lane) sums[lane % 8] += static_cast<double>(lanes[lane]);
+  double total = ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
   for (; index < count; ++index) {
     values[index] = exponential(values[index] - largest);
     total += static_cast<double>(values[index]);
@@ -162,7 +165,8 @@ float absolute_sum_of(const float* values, std::int64_t count) {
 TransposedKeys::TransposedKeys(const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys, TilePrecision precision)
     : stride_((num_keys + kColumns - 1) / kColumns * kColumns), head_dim_(keys.cols()), precision_(precision) {
   if (has_matrix_tiles()) {
-    tiles_ = TileOperand(TileOperand::Side::columns, keys.data(), num_keys, head_dim_, keys.outerStride());
+    tiles_ =
+        TileOperand(TileOperand::Side::columns, keys.data(), num_keys, head_dim_, keys.outerStride(), 1, precision);
     return;
   }
   channels_.assign(static_cast<std::size_t>(stride_ * head_dim_), 0.0F);
@@ -182,7 +186,7 @@ void TransposedKeys::multiply(const float* rows, std::int64_t num_rows, float sc
   const std::int64_t at_once = has_matrix_tiles() ? kProductRows : kRows;
   const auto multiply_whole = [&](const float* from, std::int64_t count, float* to) {
     if (has_matrix_tiles()) {
-      const TileOperand operand(TileOperand::Side::rows, from, count, head_dim_, head_dim_, scale);
+      const TileOperand operand(TileOperand::Side::rows, from, count, head_dim_, head_dim_, scale, precision_);
       tile_product(operand, tiles_, columns, precision_, to, stride_);
       return;
     }
@@ -246,25 +250,31 @@ RowMatrix row_products(const Eigen::Ref<const RowMatrix>& rows, const Eigen::Ref
 
 std::vector<float> absolute_product_sums(const Eigen::Ref<const RowMatrix>& rows,
                                          const Eigen::Ref<const RowMatrix>& keys) {
-  std::vector<float> sums(static_cast<std::size_t>(rows.rows()));
-  for_product_rows(rows, keys, TilePrecision::half,
-                   [&](std::int64_t first, std::int64_t count, const float* products, std::int64_t stride) {
-                     for (std::int64_t row = 0; row < count; ++row) {
-                       sums[static_cast<std::size_t>(first + row)] =
-                           absolute_sum_of(products + row * stride, keys.rows());
-                     }
-                   });
-  return sums;
-}
-
-Eigen::MatrixXd gram(const Eigen::Ref<const RowMatrix>& rows) {
-  Eigen::MatrixXd sum = Eigen::MatrixXd::Zero(rows.cols(), rows.cols());
-  constexpr std::int64_t kRowsAtOnce = 256;
-  for (std::int64_t first = 0; first < rows.rows(); first += kRowsAtOnce) {
-    const RowMatrix part = rows.middleRows(first, std::min(kRowsAtOnce, rows.rows() - first)).transpose();
-    sum += row_products(part, part).cast<double>();
+  const std::int64_t channels = rows.cols();
+  std::vector<float> sums(static_cast<std::size_t>((rows.rows() + kProductRows - 1) / kProductRows * kProductRows));
+  std::vector<TileOperand> sets;
+  for (std::int64_t first = 0; first < keys.cols(); first += channels) {
+    if (has_matrix_tiles()) {
+      sets.emplace_back(TileOperand::Side::columns, keys.data() + first, keys.rows(), channels, keys.outerStride(),
+                        1.0F, TilePrecision::half);
+      continue;
+    }
+    for_product_rows(rows, keys.middleCols(first, channels), TilePrecision::half,
+                     [&](std::int64_t row, std::int64_t count, const float* products, std::int64_t stride) {
+                       for (std::int64_t index = 0; index < count; ++index) {
+                         sums[static_cast<std::size_t>(row + index)] +=
+                             absolute_sum_of(products + index * stride, keys.rows());
+                       }
+                     });
   }
-  return sum;
+  for (std::int64_t row = 0; row < rows.rows() && !sets.empty(); row += kProductRows) {
+    const TileOperand part(TileOperand::Side::rows, rows.data() + row * rows.outerStride(),
+                           std::min(kProductRows, rows.rows() - row), channels, rows.outerStride(), 1.0F,
+                           TilePrecision::half);
+    for (const TileOperand& set : sets) add_tile_absolute_sums(part, set, sums.data() + row);
+  }
+  sums.resize(static_cast<std::size_t>(rows.rows()));
+  return sums;
 }
 
 void matrix_product(const StridedMatrix& left, std::int64_t num_rows, std::int64_t num_terms, const float* right,

@@ -16,6 +16,19 @@ namespace kvtide::kv {
 /// Rows of a product that are best asked for together.
 inline constexpr std::int64_t kProductRows = 32;
 
+/// Space for products whose rows begin on lines of the processor's caches.
+class ProductSpace {
+ public:
+  explicit ProductSpace(std::int64_t num_products) : lines_(static_cast<std::size_t>((num_products + 15) / 16)) {}
+  [[nodiscard]] float* data() { return lines_.front().products; }
+
+ private:
+  struct alignas(64) Line {
+    float products[16];
+  };
+  std::vector<Line> lines_;
+};
+
 class TransposedKeys {
  public:
   /// The first `num_keys` rows of `keys`.
@@ -48,12 +61,10 @@ void single_row_products(const float* row, const Eigen::Ref<const RowMatrix>& ke
 [[nodiscard]] RowMatrix row_products(const Eigen::Ref<const RowMatrix>& rows, const Eigen::Ref<const RowMatrix>& keys,
                                      TilePrecision precision = TilePrecision::full);
 
-/// [row] sum of |rows[row] . keys[key]| over keys, good to about 1e-6.
+/// [row] sum of |rows[row] . keys[key]| over keys and over sets of channels, good to about 1e-6.
+/// @param keys  [key, sets * channels of a row], the sets side by side
 [[nodiscard]] std::vector<float> absolute_product_sums(const Eigen::Ref<const RowMatrix>& rows,
                                                        const Eigen::Ref<const RowMatrix>& keys);
-
-/// rows' * rows, [channel, channel]; a few rows at a time in float32, then in float64.
-[[nodiscard]] Eigen::MatrixXd gram(const Eigen::Ref<const RowMatrix>& rows);
 
 /// Replaces x by exp(x - max x), within 2 units in the last place. @return their sum
 double exponentials(float* values, std::int64_t count);

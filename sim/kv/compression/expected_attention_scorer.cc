@@ -5,30 +5,35 @@
 
 #include "kv/compression/dot_products.h"
 #include "kv/compression/future_queries.h"
+#include "kv/compression/row_statistics.h"
 
 namespace kvtide::kv {
 namespace {
 
 /// Mean over the group of softmax(mu.k / sqrt(d) + k' S k / 2d), [position after the sinks].
-Eigen::VectorXf expected_weights(const HeadTensors& head, const ScorerContext& context, std::int64_t sinks) {
+std::vector<float> expected_weights(const HeadTensors& head, const ScorerContext& context, std::int64_t sinks) {
   const std::int64_t size = context.num_positions;
+  const std::int64_t count = size - sinks;
   const auto head_dim = static_cast<float>(head.head_dim());
-  const Eigen::MatrixXf rotation = mean_rotation(head.rope, head.head_dim(), size, context.integer("future"));
-  const RowMatrix keys = head.k_post.middleRows(sinks, size - sinks);
-  Eigen::VectorXf weights = Eigen::VectorXf::Zero(keys.rows());
-  for (const RowMatrix& queries : queries_before_rope(head, sinks, size, "expected_attention")) {
-    const Eigen::VectorXf mean = queries.colwise().sum().transpose() / static_cast<float>(queries.rows());
-    Eigen::VectorXf logits = keys * (rotation * mean) / std::sqrt(head_dim);
+  const MeanRotation rotation = mean_rotation(head.rope, head.head_dim(), size, context.integer("future"));
+  const auto keys = head.k_post.middleRows(sinks, count);
+  const std::vector<float> even(static_cast<std::size_t>(count), 1.0F);
+  std::vector<float> weights(even.size(), 0.0F);
+  std::vector<float> logits(even.size());
+  visit_queries_before_rope(head, sinks, size, "expected_attention", [&](const Eigen::Ref<const RowMatrix>& queries) {
+    const Eigen::VectorXf mean = (weighted_sum(queries, even) / static_cast<double>(count)).cast<float>();
+    const Eigen::VectorXf turned = rotation.of_vector(mean);
+    single_row_products(turned.data(), keys, count, 1 / std::sqrt(head_dim), logits.data());
     if (context.integer("covariance") == 1) {
-      const RowMatrix centred = queries.rowwise() - mean.transpose();
-      const Eigen::MatrixXf spread = (gram(centred) / static_cast<double>(queries.rows())).cast<float>();
-      const RowMatrix covariance = rotation * spread * rotation.transpose();
-      const RowMatrix products = row_products(keys, covariance);
-      logits += products.cwiseProduct(keys).rowwise().sum() / head_dim / 2;
+      const auto centre = std::span(mean.data(), static_cast<std::size_t>(mean.size()));
+      const Eigen::MatrixXd spread = gram(queries, centre) / static_cast<double>(count);
+      const std::vector<float> forms = quadratic_forms(keys, rotation.of_covariance(spread));
+      for (std::size_t index = 0; index < logits.size(); ++index) logits[index] += forms[index] / head_dim / 2;
     }
-    const double total = exponentials(logits.data(), logits.size());
-    weights += logits * static_cast<float>(1 / total / static_cast<double>(head.group_size));
-  }
+    const double total = exponentials(logits.data(), count);
+    const auto share = static_cast<float>(1 / total / static_cast<double>(head.group_size));
+    for (std::size_t index = 0; index < logits.size(); ++index) weights[index] += logits[index] * share;
+  });
   return weights;
 }
 
@@ -40,11 +45,14 @@ LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
   for (const HeadTensors& head : layer) {
     std::vector<double>& of_head = result.emplace_back(static_cast<std::size_t>(size), 0.0);
     if (sinks == size) continue;
-    const Eigen::VectorXf weights = expected_weights(head, context, sinks);
+    const std::vector<float> weights = expected_weights(head, context, sinks);
+    const bool has_value_norm = context.integer("value_norm") == 1;
+    const double epsilon = context.number("epsilon");
+    const std::vector<float> squares = squared_lengths(head.v, has_value_norm ? size : 0);
     for (std::int64_t position = sinks; position < size; ++position) {
-      double score = static_cast<double>(weights[position - sinks]);
-      if (context.integer("value_norm") == 1) {
-        score = (score + context.number("epsilon")) * static_cast<double>(head.v.row(position).norm());
+      double score = static_cast<double>(weights[static_cast<std::size_t>(position - sinks)]);
+      if (has_value_norm) {
+        score = (score + epsilon) * static_cast<double>(std::sqrt(squares[static_cast<std::size_t>(position)]));
       }
       of_head[static_cast<std::size_t>(position)] = score;
       largest = std::max(largest, score);

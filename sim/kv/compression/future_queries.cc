@@ -6,44 +6,62 @@
 
 namespace kvtide::kv {
 
-Eigen::MatrixXf mean_rotation(const Rope& rope, std::int64_t head_dim, std::int64_t first, std::int64_t count) {
-  if (rope.theta == 0 || count == 0) return Eigen::MatrixXf::Identity(head_dim, head_dim);
-  Eigen::MatrixXf rotation = Eigen::MatrixXf::Zero(head_dim, head_dim);
+Eigen::VectorXf MeanRotation::of_vector(const Eigen::VectorXf& channels) const {
+  const Eigen::VectorXd x = channels.cast<double>();
+  Eigen::VectorXd turned(x.size());
+  turned << cosine.cwiseProduct(x.head(cosine.size())) - sine.cwiseProduct(x.tail(sine.size())),
+      sine.cwiseProduct(x.head(sine.size())) + cosine.cwiseProduct(x.tail(cosine.size()));
+  return turned.cast<float>();
+}
+
+Eigen::MatrixXd MeanRotation::of_covariance(const Eigen::MatrixXd& spread) const {
+  const std::int64_t half = cosine.size();
+  const auto c = cosine.asDiagonal();
+  const auto s = sine.asDiagonal();
+  Eigen::MatrixXd rows(2 * half, 2 * half);
+  rows.topRows(half) = c * spread.topRows(half) - s * spread.bottomRows(half);
+  rows.bottomRows(half) = s * spread.topRows(half) + c * spread.bottomRows(half);
+  Eigen::MatrixXd turned(2 * half, 2 * half);
+  turned.leftCols(half) = rows.leftCols(half) * c - rows.rightCols(half) * s;
+  turned.rightCols(half) = rows.leftCols(half) * s + rows.rightCols(half) * c;
+  return turned;
+}
+
+MeanRotation mean_rotation(const Rope& rope, std::int64_t head_dim, std::int64_t first, std::int64_t count) {
   const std::int64_t half = head_dim / 2;
+  MeanRotation rotation{Eigen::VectorXd::Ones(half), Eigen::VectorXd::Zero(half)};
+  if (rope.theta == 0 || count == 0) return rotation;
+  // The sum of e^(i f p) over the positions is e^(i f middle) sin(count f / 2) / sin(f / 2).
+  const auto terms = static_cast<double>(count);
+  const double middle = static_cast<double>(first) + (terms - 1) / 2;
   for (std::int64_t pair = 0; pair < half; ++pair) {
     const double frequency = std::pow(rope.theta, -2.0 * static_cast<double>(pair) / static_cast<double>(head_dim));
-    double cosine = 0;
-    double sine = 0;
-    for (std::int64_t position = first; position < first + count; ++position) {
-      cosine += std::cos(frequency * static_cast<double>(position));
-      sine += std::sin(frequency * static_cast<double>(position));
-    }
-    const auto c = static_cast<float>(cosine / static_cast<double>(count));
-    const auto s = static_cast<float>(sine / static_cast<double>(count));
-    rotation(pair, pair) = c;
-    rotation(pair, pair + half) = -s;
-    rotation(pair + half, pair) = s;
-    rotation(pair + half, pair + half) = c;
+    const double length = std::sin(terms * frequency / 2) / (terms * std::sin(frequency / 2));
+    rotation.cosine[pair] = length * std::cos(frequency * middle);
+    rotation.sine[pair] = length * std::sin(frequency * middle);
   }
   return rotation;
 }
 
-std::vector<RowMatrix> queries_before_rope(const HeadTensors& head, std::int64_t first, std::int64_t end,
-                                           const char* scorer) {
+void visit_queries_before_rope(const HeadTensors& head, std::int64_t first, std::int64_t end, const char* scorer,
+                               const std::function<void(const Eigen::Ref<const RowMatrix>&)>& visit) {
   const QueryRows rows = query_rows(head, first, end, scorer);
   const bool is_kept = head.q_pre.rows() == head.q_post.rows();
-  const RowMatrix& source = is_kept ? head.q_pre : head.q_post;
   std::vector<std::int64_t> back;
-  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+  for (std::int64_t row = rows.begin; row < rows.end && !is_kept; ++row) {
     back.push_back(-head.q_positions[static_cast<std::size_t>(row)]);
   }
-  std::vector<RowMatrix> queries;
+  RowMatrix turned;
   for (std::int64_t query_head = 0; query_head < head.group_size; ++query_head) {
-    RowMatrix& of_head =
-        queries.emplace_back(source.middleRows(query_head * head.num_queries() + rows.begin, rows.size()));
-    if (!is_kept) head.rope.rotate_rows(of_head.data(), of_head.rows(), of_head.cols(), back);
+    const std::int64_t begin = query_head * head.num_queries() + rows.begin;
+    if (is_kept) {
+      visit(head.q_pre.middleRows(begin, rows.size()));
+      continue;
+    }
+    turned = head.q_post.middleRows(begin, rows.size());
+    head.rope.rotate_rows(turned.data(), turned.rows(), turned.cols(), back);
+    visit(turned);
   }
-  return queries;
 }
 
 }  // namespace kvtide::kv

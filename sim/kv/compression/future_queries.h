@@ -6,18 +6,28 @@
 // ((1 + cos 1)/2, (0 + sin 1)/2) = (0.770, 0.421): shorter than 1, the more so the faster the pair turns.
 
 #include <Eigen/Core>
+#include <functional>
 
 #include "kv/head_tensors.h"
 
 namespace kvtide::kv {
 
-/// Mean over positions first..first+count-1 of the rotation, as a matrix that multiplies a column of channels.
-[[nodiscard]] Eigen::MatrixXf mean_rotation(const Rope& rope, std::int64_t head_dim, std::int64_t first,
-                                            std::int64_t count);
+/// A rotation averaged over positions: pair (i, i + head_dim / 2) turns by its own angle and shrinks.
+struct MeanRotation {
+  Eigen::VectorXd cosine;  ///< [pair] mean cosine of the angles
+  Eigen::VectorXd sine;    ///< [pair]
+  [[nodiscard]] Eigen::VectorXf of_vector(const Eigen::VectorXf& channels) const;
+  /// R S R' of a covariance S.
+  [[nodiscard]] Eigen::MatrixXd of_covariance(const Eigen::MatrixXd& spread) const;
+};
 
-/// The group's queries at positions first..end-1 before RoPE, one [query, head_dim] block a query head.
+/// Mean over positions first..first+count-1.
+[[nodiscard]] MeanRotation mean_rotation(const Rope& rope, std::int64_t head_dim, std::int64_t first,
+                                         std::int64_t count);
+
+/// Shows the group's queries at positions first..end-1 before RoPE, [query, head_dim], one query head after another.
 /// @throws InputError when the trace lacks one of them
-[[nodiscard]] std::vector<RowMatrix> queries_before_rope(const HeadTensors& head, std::int64_t first, std::int64_t end,
-                                                         const char* scorer);
+void visit_queries_before_rope(const HeadTensors& head, std::int64_t first, std::int64_t end, const char* scorer,
+                               const std::function<void(const Eigen::Ref<const RowMatrix>&)>& visit);
 
 }  // namespace kvtide::kv

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kv/compression/dot_products.h"
+#include "kv/compression/row_statistics.h"
+
 namespace kvtide::kv {
 namespace {
 
@@ -13,16 +16,20 @@ LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
   LayerScores result;
   for (const HeadTensors& head : layer) {
     const auto keys = head.k_post.topRows(context.num_positions);
-    const Eigen::VectorXf norms = keys.rowwise().norm();
-    const Eigen::VectorXf weights =
-        norms.cwiseMax(kSmallestNorm).cwiseInverse() / static_cast<float>(context.num_positions);
-    const Eigen::VectorXf mean = keys.transpose() * weights;
+    std::vector<float> norms = squared_lengths(keys, keys.rows());
+    std::vector<float> weights(norms.size());
+    for (std::size_t position = 0; position < norms.size(); ++position) {
+      norms[position] = std::sqrt(norms[position]);
+      weights[position] = 1 / std::max(norms[position], kSmallestNorm) / static_cast<float>(context.num_positions);
+    }
+    const Eigen::VectorXf mean = weighted_sum(keys, weights).cast<float>();
     const double mean_norm = std::max<double>(static_cast<double>(mean.norm()), kSmallestProduct);
-    const Eigen::VectorXf products = keys * mean;
-    result.emplace_back(products.size());
-    for (std::int64_t position = 0; position < products.size(); ++position) {
+    std::vector<float> products(norms.size());
+    single_row_products(mean.data(), keys, keys.rows(), 1.0F, products.data());
+    std::vector<double>& of_head = result.emplace_back(norms.size());
+    for (std::size_t position = 0; position < norms.size(); ++position) {
       const double norm = std::max<double>(static_cast<double>(norms[position]), kSmallestProduct);
-      result.back()[static_cast<std::size_t>(position)] = -static_cast<double>(products[position]) / (norm * mean_norm);
+      of_head[position] = -static_cast<double>(products[position]) / (norm * mean_norm);
     }
   }
   return result;

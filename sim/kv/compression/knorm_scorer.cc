@@ -1,15 +1,19 @@
 #include "kv/compression/knorm_scorer.h"
 
+#include <cmath>
+
+#include "kv/compression/row_statistics.h"
+
 namespace kvtide::kv {
 namespace {
 
 LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
   LayerScores result;
   for (const HeadTensors& head : layer) {
-    const Eigen::VectorXf norms = head.k_post.topRows(context.num_positions).rowwise().norm();
-    result.emplace_back(norms.size());
-    for (std::int64_t position = 0; position < norms.size(); ++position) {
-      result.back()[static_cast<std::size_t>(position)] = -static_cast<double>(norms[position]);
+    std::vector<double>& of_head = result.emplace_back();
+    of_head.reserve(static_cast<std::size_t>(context.num_positions));
+    for (const float square : squared_lengths(head.k_post, context.num_positions)) {
+      of_head.push_back(-static_cast<double>(std::sqrt(square)));
     }
   }
   return result;

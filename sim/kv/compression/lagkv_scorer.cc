@@ -1,37 +1,32 @@
 #include "kv/compression/lagkv_scorer.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <utility>
+
+#include "kv/compression/dot_products.h"
+#include "kv/compression/row_statistics.h"
 
 namespace kvtide::kv {
 namespace {
 
 /// Softmax over a partition of the deviation of its rows, in units of the range each channel has in the partition after.
-Eigen::VectorXf partition_scores(const RowMatrix& rows, std::int64_t first, std::int64_t lag) {
-  const auto own = rows.middleRows(first, lag);
-  const auto next = rows.middleRows(first + lag, lag);
-  const Eigen::RowVectorXf smallest = next.colwise().minCoeff();
-  const Eigen::RowVectorXf range = next.colwise().maxCoeff() - smallest;
-  const auto channels = static_cast<float>(rows.cols());
-  Eigen::VectorXf deviation(lag);
-  for (std::int64_t row = 0; row < lag; ++row) {
-    const Eigen::RowVectorXf scaled = (own.row(row) - smallest).cwiseQuotient(range);
-    const float mean = scaled.sum() / channels;
-    deviation[row] = std::sqrt((scaled.array() - mean).square().sum() / (channels - 1));
-  }
-  const Eigen::VectorXf weights = (deviation.array() - deviation.maxCoeff()).exp();
-  return weights / weights.sum();
+std::vector<float> partition_scores(const RowMatrix& rows, std::int64_t first, std::int64_t lag) {
+  std::vector<float> weights = scaled_deviations(rows.middleRows(first, lag), rows.middleRows(first + lag, lag));
+  const auto total = static_cast<float>(exponentials(weights.data(), lag));
+  for (float& weight : weights) weight /= total;
+  return weights;
 }
 
 /// Rank of each value, 0 the smallest; equal ones in order.
-std::vector<std::int64_t> ranks_of(const Eigen::VectorXf& values) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(values.size()));
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::int64_t index) { return values[index]; });
+std::vector<std::int64_t> ranks_of(const std::vector<float>& values) {
+  std::vector<std::pair<float, std::int64_t>> order(values.size());
+  for (std::size_t index = 0; index < values.size(); ++index)
+    order[index] = {values[index], static_cast<std::int64_t>(index)};
+  std::ranges::sort(order);
   std::vector<std::int64_t> ranks(order.size());
-  for (std::size_t rank = 0; rank < order.size(); ++rank)
-    ranks[static_cast<std::size_t>(order[rank])] = static_cast<std::int64_t>(rank);
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    ranks[static_cast<std::size_t>(order[rank].second)] = static_cast<std::int64_t>(rank);
+  }
   return ranks;
 }
 
@@ -53,12 +48,13 @@ LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
   for (const HeadTensors& head : layer) {
     std::vector<double>& of_head = result.emplace_back(plain);
     for (std::int64_t first = sinks; first + lag < end; first += lag) {
-      const Eigen::VectorXf score =
-          (partition_scores(head.k_post, first, lag) + partition_scores(head.v, first, lag)) / 2;
+      std::vector<float> score = partition_scores(head.k_post, first, lag);
+      const std::vector<float> of_values = partition_scores(head.v, first, lag);
+      for (std::size_t row = 0; row < score.size(); ++row) score[row] = (score[row] + of_values[row]) / 2;
       const std::vector<std::int64_t> ranks = ranks_of(score);
       for (std::int64_t row = 0; row < lag; ++row) {
         of_head[static_cast<std::size_t>(first + row)] =
-            compares_partitions ? static_cast<double>(score[row])
+            compares_partitions ? static_cast<double>(score[static_cast<std::size_t>(row)])
                                 : static_cast<double>(ranks[static_cast<std::size_t>(row)]) / static_cast<double>(lag);
       }
     }

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "kv/compression/dot_products.h"
+#include "kv/compression/row_statistics.h"
 #include "kv/compression/standardise.h"
 
 namespace kvtide::kv {
@@ -27,14 +27,16 @@ LayerScores leverage_scores(const LayerTensors& layer, std::int64_t first, std::
     for (std::int64_t element = 0; element < projection.size(); ++element) {
       projection.data()[element] = static_cast<float>(stream.normal() / std::sqrt(static_cast<double>(sketch)));
     }
-    RowMatrix keys = head.k_pre.middleRows(first, end - first);
-    keys.rowwise() -= keys.colwise().sum() / static_cast<float>(keys.rows());
-    const RowMatrix sketched = row_products(keys, projection.transpose().eval());
-    Eigen::MatrixXd squares = gram(sketched);
+    // s (S'S + r I)^-1 s' with s = x P is x M x' with M = P (P'X'XP + r I)^-1 P'.
+    const auto keys = head.k_pre.middleRows(first, end - first);
+    const std::vector<float> even(static_cast<std::size_t>(keys.rows()), 1.0F / static_cast<float>(keys.rows()));
+    const Eigen::VectorXf mean = weighted_sum(keys, even).cast<float>();
+    const auto centre = std::span(mean.data(), static_cast<std::size_t>(mean.size()));
+    const Eigen::MatrixXd sketching = projection.cast<double>();
+    Eigen::MatrixXd squares = sketching.transpose() * gram(keys, centre) * sketching;
     squares.diagonal().array() += kRidge;
-    const Eigen::MatrixXd inverse = squares.llt().solve(Eigen::MatrixXd::Identity(sketch, sketch));
-    const Eigen::VectorXf leverage =
-        row_products(sketched, inverse.cast<float>()).cwiseProduct(sketched).rowwise().sum();
+    const Eigen::MatrixXd form = sketching * squares.llt().solve(sketching.transpose());
+    const std::vector<float> leverage = quadratic_forms(keys, form, centre);
     result.emplace_back(leverage.begin(), leverage.end());
   }
   standardise(result);

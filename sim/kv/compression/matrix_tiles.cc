@@ -22,12 +22,12 @@ namespace {
 constexpr std::int64_t kTileRows = 16;
 constexpr std::int64_t kTileChannels = 32;
 constexpr std::int64_t kTileElements = kTileRows * kTileChannels;
-constexpr std::int64_t kParts = 3;
+constexpr std::int64_t kParts = kTileParts;
 
 }  // namespace
 
 const std::uint16_t* TileOperand::tile(std::int64_t row_tile, std::int64_t chunk, std::int64_t part) const {
-  return tiles_.get() + ((row_tile * num_chunks_ + chunk) * kParts + part) * kTileElements;
+  return tiles_[static_cast<std::size_t>(((row_tile * num_chunks_ + chunk) * num_parts_ + part) * kTileRows)].channels;
 }
 
 #ifdef KVTIDE_HAS_TILE_CODE
@@ -102,10 +102,10 @@ KVTIDE_TILE_CODE inline void transpose(__m512i row[16]) {
   }
 }
 
-/// One tile of 16 rows and 32 channels, its three parts one after another. A column operand's tile is transposed by
+/// One tile of 16 rows and 32 channels, its first parts one after another. A column operand's tile is transposed by
 /// pairs of channels, as the processor reads it.
 KVTIDE_TILE_CODE void fill_tile(TileOperand::Side side, const float* values, std::int64_t stride, std::int64_t num_rows,
-                                std::int64_t num_channels, float factor, std::uint16_t* tile) {
+                                std::int64_t num_channels, float factor, std::int64_t num_parts, std::uint16_t* tile) {
   const auto mask_of = [](std::int64_t count) {
     return static_cast<__mmask16>((1U << static_cast<unsigned>(std::clamp<std::int64_t>(count, 0, 16))) - 1U);
   };
@@ -123,12 +123,12 @@ KVTIDE_TILE_CODE void fill_tile(TileOperand::Side side, const float* values, std
     __m512i second[kParts];
     split(_mm512_mul_ps(_mm512_maskz_loadu_ps(first_mask, of_row), factors), first);
     split(_mm512_mul_ps(_mm512_maskz_loadu_ps(second_mask, of_row + 16), factors), second);
-    for (std::int64_t part = 0; part < kParts; ++part) rows[part][row] = packed(first[part], second[part]);
+    for (std::int64_t part = 0; part < num_parts; ++part) rows[part][row] = packed(first[part], second[part]);
   }
-  for (std::int64_t part = 0; part < kParts; ++part) {
+  for (std::int64_t part = 0; part < num_parts; ++part) {
     if (side == TileOperand::Side::columns) transpose(rows[part]);
     for (std::int64_t row = 0; row < kTileRows; ++row) {
-      _mm512_storeu_si512(tile + part * kTileElements + row * kTileChannels, rows[part][row]);
+      _mm512_store_si512(tile + part * kTileElements + row * kTileChannels, rows[part][row]);
     }
   }
 }
@@ -141,76 +141,116 @@ bool has_matrix_tiles() {
 }
 
 TileOperand::TileOperand(Side side, const float* values, std::int64_t num_rows, std::int64_t num_channels,
-                         std::int64_t stride, float factor)
-    : num_pairs_((num_rows + 2 * kTileRows - 1) / (2 * kTileRows)),
+                         std::int64_t stride, float factor, TilePrecision precision)
+    : num_parts_(precision == TilePrecision::full ? kParts : kParts - 1),
+      num_pairs_((num_rows + 2 * kTileRows - 1) / (2 * kTileRows)),
       num_chunks_((num_channels + kTileChannels - 1) / kTileChannels) {
   // Written whole below, so nothing is cleared first.
-  tiles_ = std::make_unique_for_overwrite<std::uint16_t[]>(
-      static_cast<std::size_t>(2 * num_pairs_ * num_chunks_ * kParts * kTileElements));
+  tiles_ = std::make_unique_for_overwrite<TileRow[]>(
+      static_cast<std::size_t>(2 * num_pairs_ * num_chunks_ * num_parts_ * kTileRows));
   for (std::int64_t row_tile = 0; row_tile < 2 * num_pairs_; ++row_tile) {
     const std::int64_t first = row_tile * kTileRows;
     for (std::int64_t chunk = 0; chunk < num_chunks_; ++chunk) {
       const std::int64_t channel = chunk * kTileChannels;
       fill_tile(side, values + first * stride + channel, stride, std::min(kTileRows, num_rows - first),
-                num_channels - channel, factor,
-                tiles_.get() + (row_tile * num_chunks_ + chunk) * kParts * kTileElements);
+                num_channels - channel, factor, num_parts_,
+                tiles_[static_cast<std::size_t>((row_tile * num_chunks_ + chunk) * num_parts_ * kTileRows)].channels);
     }
   }
 }
 
-KVTIDE_TILE_CODE void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_columns,
-                                   TilePrecision precision, float* product, std::int64_t stride) {
-  KVTIDE_ASSERT(rows.num_chunks_ == columns.num_chunks_, "both factors have the same channels");
+namespace {
+
+constexpr int kRowBytes = 64;
+
+KVTIDE_TILE_CODE inline void configure() {
   static const TileConfiguration configuration;
   _tile_loadconfig(&configuration);
-  constexpr int kRowBytes = 64;
-  const std::int64_t num_pairs = std::min(columns.num_pairs_, (num_columns + 2 * kTileRows - 1) / (2 * kTileRows));
-  for (std::int64_t row_pair = 0; row_pair < rows.num_pairs_; ++row_pair) {
+}
+
+/// Two tiles of rows times two of columns, left in tiles 0..3: four sums, since one product waits for the former.
+KVTIDE_TILE_CODE inline void multiply_pairs(const TileOperand& rows, std::int64_t row_pair, const TileOperand& columns,
+                                            std::int64_t column_pair, bool is_full) {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (std::int64_t chunk = 0; chunk < rows.num_chunks(); ++chunk) {
+    // Rows in tiles 4 and 5, columns in 6 and 7; each load stands just before the first product that needs it.
+    const auto add = [&](std::int64_t row_part, std::int64_t column_part) KVTIDE_TILE_CODE {
+      _tile_loadd(4, rows.tile(2 * row_pair, chunk, row_part), kRowBytes);
+      _tile_loadd(6, columns.tile(2 * column_pair, chunk, column_part), kRowBytes);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_loadd(7, columns.tile(2 * column_pair + 1, chunk, column_part), kRowBytes);
+      _tile_dpbf16ps(1, 4, 7);
+      _tile_loadd(5, rows.tile(2 * row_pair + 1, chunk, row_part), kRowBytes);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    };
+    if (is_full) {
+      add(0, 2);
+      add(1, 1);
+      add(2, 0);
+    }
+    add(0, 1);
+    add(0, 0);
+    add(1, 0);
+  }
+}
+
+KVTIDE_TILE_CODE inline void store_pairs(float* product, std::int64_t stride) {
+  const auto stride_bytes = static_cast<int>(stride) * static_cast<int>(sizeof(float));
+  _tile_stored(0, product, stride_bytes);
+  _tile_stored(1, product + kTileRows, stride_bytes);
+  _tile_stored(2, product + kTileRows * stride, stride_bytes);
+  _tile_stored(3, product + kTileRows * stride + kTileRows, stride_bytes);
+}
+
+constexpr std::int64_t kPairRows = 2 * kTileRows;
+
+/// totals[row][lane] += |product[row][lane]| + |product[row][lane + 16]|
+KVTIDE_TILE_CODE inline void add_absolutes(const float* product, float* totals) {
+  for (std::int64_t row = 0; row < kPairRows; ++row) {
+    const __m512 sum = _mm512_add_ps(_mm512_abs_ps(_mm512_load_ps(product + row * kPairRows)),
+                                     _mm512_abs_ps(_mm512_load_ps(product + row * kPairRows + kTileRows)));
+    float* of_row = totals + row * kTileRows;
+    _mm512_store_ps(of_row, _mm512_add_ps(_mm512_load_ps(of_row), sum));
+  }
+}
+
+}  // namespace
+
+KVTIDE_TILE_CODE void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_columns,
+                                   TilePrecision precision, float* product, std::int64_t stride) {
+  KVTIDE_ASSERT(rows.num_chunks() == columns.num_chunks(), "both factors have the same channels");
+  const bool is_full = precision == TilePrecision::full;
+  KVTIDE_ASSERT(!is_full || (rows.is_exact() && columns.is_exact()), "all parts of both factors");
+  configure();
+  const std::int64_t num_pairs = std::min(columns.num_pairs(), (num_columns + kPairRows - 1) / kPairRows);
+  for (std::int64_t row_pair = 0; row_pair < rows.num_pairs(); ++row_pair) {
     for (std::int64_t column_pair = 0; column_pair < num_pairs; ++column_pair) {
-      // Sums in tiles 0..3, rows in 4 and 5, columns in 6 and 7: four sums, since one product waits for the former.
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
-      for (std::int64_t chunk = 0; chunk < rows.num_chunks_; ++chunk) {
-        const auto load_rows = [&](std::int64_t part) KVTIDE_TILE_CODE {
-          _tile_loadd(4, rows.tile(2 * row_pair, chunk, part), kRowBytes);
-          _tile_loadd(5, rows.tile(2 * row_pair + 1, chunk, part), kRowBytes);
-        };
-        const auto load_columns = [&](std::int64_t part) KVTIDE_TILE_CODE {
-          _tile_loadd(6, columns.tile(2 * column_pair, chunk, part), kRowBytes);
-          _tile_loadd(7, columns.tile(2 * column_pair + 1, chunk, part), kRowBytes);
-        };
-        const auto add_products = []() KVTIDE_TILE_CODE {
-          _tile_dpbf16ps(0, 4, 6);
-          _tile_dpbf16ps(1, 4, 7);
-          _tile_dpbf16ps(2, 5, 6);
-          _tile_dpbf16ps(3, 5, 7);
-        };
-        load_rows(0);
-        load_columns(1);
-        add_products();
-        if (precision == TilePrecision::full) {
-          load_columns(2);
-          add_products();
-        }
-        load_columns(0);
-        add_products();
-        load_rows(1);
-        add_products();
-        if (precision == TilePrecision::half) continue;
-        load_columns(1);
-        add_products();
-        load_rows(2);
-        load_columns(0);
-        add_products();
-      }
-      float* out = product + 2 * row_pair * kTileRows * stride + 2 * column_pair * kTileRows;
-      const auto stride_bytes = static_cast<int>(stride) * static_cast<int>(sizeof(float));
-      _tile_stored(0, out, stride_bytes);
-      _tile_stored(1, out + kTileRows, stride_bytes);
-      _tile_stored(2, out + kTileRows * stride, stride_bytes);
-      _tile_stored(3, out + kTileRows * stride + kTileRows, stride_bytes);
+      multiply_pairs(rows, row_pair, columns, column_pair, is_full);
+      store_pairs(product + kPairRows * (row_pair * stride + column_pair), stride);
+    }
+  }
+  _tile_release();
+}
+
+KVTIDE_TILE_CODE void add_tile_absolute_sums(const TileOperand& rows, const TileOperand& columns, float* sums) {
+  KVTIDE_ASSERT(rows.num_chunks() == columns.num_chunks(), "both factors have the same channels");
+  configure();
+  // Two products in turn: one is summed while the next is made.
+  alignas(64) float product[2][kPairRows * kPairRows] = {};
+  for (std::int64_t row_pair = 0; row_pair < rows.num_pairs(); ++row_pair) {
+    alignas(64) float totals[kPairRows * kTileRows] = {};
+    for (std::int64_t column_pair = 0; column_pair < columns.num_pairs(); ++column_pair) {
+      multiply_pairs(rows, row_pair, columns, column_pair, false);
+      if (column_pair > 0) add_absolutes(product[(column_pair - 1) % 2], totals);
+      store_pairs(product[column_pair % 2], kPairRows);
+    }
+    add_absolutes(product[(columns.num_pairs() - 1) % 2], totals);
+    for (std::int64_t row = 0; row < kPairRows; ++row) {
+      sums[row_pair * kPairRows + row] += _mm512_reduce_add_ps(_mm512_load_ps(totals + row * kTileRows));
     }
   }
   _tile_release();
@@ -222,11 +262,15 @@ bool has_matrix_tiles() {
   return false;
 }
 
-TileOperand::TileOperand(Side, const float*, std::int64_t, std::int64_t, std::int64_t, float) {
+TileOperand::TileOperand(Side, const float*, std::int64_t, std::int64_t, std::int64_t, float, TilePrecision) {
   KVTIDE_ASSERT(false, "built without matrix tiles");
 }
 
 void tile_product(const TileOperand&, const TileOperand&, std::int64_t, TilePrecision, float*, std::int64_t) {
+  KVTIDE_ASSERT(false, "built without matrix tiles");
+}
+
+void add_tile_absolute_sums(const TileOperand&, const TileOperand&, float*) {
   KVTIDE_ASSERT(false, "built without matrix tiles");
 }
 

@@ -21,6 +21,9 @@ enum class TilePrecision : std::uint8_t {
   half   ///< three products: about 2^-16 of |x y|, in half the time; for sums of many that are only compared
 };
 
+/// bfloat16 that hold a float32 exactly.
+inline constexpr std::int64_t kTileParts = 3;
+
 /// Rows of a matrix in tiles of 16 rows and 32 channels, split; either factor of a product.
 class TileOperand {
  public:
@@ -28,24 +31,35 @@ class TileOperand {
 
   /// @param values   [num_rows, num_channels] with `stride` elements from row to row
   /// @param factor   multiplies every element first
+  /// @param precision  what products it will be asked for: half keeps two parts, not three
   TileOperand(Side side, const float* values, std::int64_t num_rows, std::int64_t num_channels, std::int64_t stride,
-              float factor = 1);
+              float factor = 1, TilePrecision precision = TilePrecision::full);
   TileOperand() = default;
 
-  [[nodiscard]] std::int64_t num_pairs() const { return num_pairs_; }  ///< of tiles of 16 rows: ceil(rows / 32)
-
- private:
-  friend void tile_product(const TileOperand&, const TileOperand&, std::int64_t, TilePrecision, float*, std::int64_t);
+  [[nodiscard]] std::int64_t num_pairs() const { return num_pairs_; }    ///< of tiles of 16 rows: ceil(rows / 32)
+  [[nodiscard]] std::int64_t num_chunks() const { return num_chunks_; }  ///< of 32 channels
+  [[nodiscard]] bool is_exact() const { return num_parts_ == kTileParts; }
+  /// 512 numbers, as the processor reads them. @param part  0 the coarsest
   [[nodiscard]] const std::uint16_t* tile(std::int64_t row_tile, std::int64_t chunk, std::int64_t part) const;
 
+ private:
+  std::int64_t num_parts_ = 0;
   std::int64_t num_pairs_ = 0;
   std::int64_t num_chunks_ = 0;
-  std::unique_ptr<std::uint16_t[]> tiles_;  ///< [tile of 16 rows, chunk of 32 channels, part, 512]
+  /// One row of a tile fills one line of the processor's caches; a tile that lay across lines would be read twice.
+  struct alignas(64) TileRow {
+    std::uint16_t channels[32];
+  };
+  std::unique_ptr<TileRow[]> tiles_;  ///< [tile of 16 rows, chunk of 32 channels, part, 16]
 };
 
 /// product[row * stride + column] = rows[row] . columns[column], for all rows (rounded up to 32) and the first
 /// `num_columns` (rounded up to 32). Only where has_matrix_tiles().
 void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_columns,
                   TilePrecision precision, float* product, std::int64_t stride);
+
+/// sums[row] += sum over columns of |rows[row] . columns[column]|, for all rows (rounded up to 32), in half precision. Only
+/// where has_matrix_tiles().
+void add_tile_absolute_sums(const TileOperand& rows, const TileOperand& columns, float* sums);
 
 }  // namespace kvtide::kv

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "kv/compression/attention_columns.h"
 #include "kv/compression/dot_products.h"
+#include "kv/compression/row_statistics.h"
 #include "kv/compression/standardise.h"
 
 namespace kvtide::kv {
@@ -17,19 +19,20 @@ LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
 /// Adds what the chunk's keys receive from the chunk's queries of one query head. @param sums  [position of the chunk]
 void add_chunk(const HeadTensors& head, const TransposedKeys& keys, std::int64_t first_row, std::int64_t count,
                std::int64_t padding, std::vector<double>& sums) {
-  std::vector<float> products(static_cast<std::size_t>(kProductRows * keys.stride()));
+  ProductSpace space(kProductRows * keys.stride());
+  float* products = space.data();
   std::vector<float> partial(static_cast<std::size_t>(count));
   std::array<float, kProductRows> factors{};
   for (std::int64_t row = 0; row < count; row += kProductRows) {
     const std::int64_t num_rows = std::min(kProductRows, count - row);
-    keys.multiply(head.q_post.row(first_row + row).data(), num_rows, 1.0F, count + padding, products.data());
+    keys.multiply(head.q_post.row(first_row + row).data(), num_rows, 1.0F, count + padding, products);
     for (std::int64_t index = 0; index < num_rows; ++index) {
       // Padded keys are zero: their products are 0 and lie right behind the chunk's own.
-      const double total = exponentials(products.data() + index * keys.stride(), count + padding);
+      const double total = exponentials(products + index * keys.stride(), count + padding);
       factors[static_cast<std::size_t>(index)] = static_cast<float>(1 / total);
     }
     std::ranges::fill(partial, 0.0F);
-    add_scaled_rows(products.data(), keys.stride(), num_rows, count, factors.data(), partial.data());
+    add_scaled_rows(products, keys.stride(), num_rows, count, factors.data(), partial.data());
     for (std::int64_t position = 0; position < count; ++position) {
       sums[static_cast<std::size_t>(position)] += static_cast<double>(partial[static_cast<std::size_t>(position)]);
     }
@@ -63,9 +66,9 @@ LayerScores non_causal_scores(const LayerTensors& layer, std::int64_t first, std
       }
       received.insert(received.end(), sums.begin(), sums.end());
     }
+    const std::vector<float> squares = squared_lengths(head.v.middleRows(first, end - first), end - first);
     for (std::size_t index = 0; index < received.size(); ++index) {
-      received[index] *= static_cast<double>(head.v.row(first + static_cast<std::int64_t>(index)).norm()) /
-                         static_cast<double>(head.group_size);
+      received[index] *= static_cast<double>(std::sqrt(squares[index])) / static_cast<double>(head.group_size);
     }
     std::vector<double>& smooth = result.emplace_back(received.size());
     for (std::size_t index = 0; index < received.size(); ++index) {

@@ -12,15 +12,8 @@ namespace {
 
 LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
   const std::int64_t size = context.num_positions;
-  const std::int64_t window = std::min(context.integer("window"), size);
-  const std::int64_t first = std::min(context.integer("sinks"), size);
-  const std::int64_t end = std::max(first, size - context.integer("newest"));
-  std::vector<double> between;
-  for (const HeadTensors& head : layer) {
-    const std::vector<double> mass =
-        attention_columns(head, query_rows(head, size - window, size, "retrieval_heads"), size);
-    between.push_back(std::accumulate(mass.begin() + first, mass.begin() + end, 0.0));
-  }
+  const std::vector<double> between =
+      attention_between(layer, size, context.integer("window"), context.integer("sinks"), context.integer("newest"));
   const auto count =
       static_cast<std::int64_t>(std::ceil(context.number("share") * static_cast<double>(layer.size()) - 1e-9));
   LayerScores result(layer.size(), std::vector<double>(static_cast<std::size_t>(size), 0.0));
@@ -29,6 +22,20 @@ LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
 }
 
 }  // namespace
+
+std::vector<double> attention_between(const LayerTensors& layer, std::int64_t num_positions, std::int64_t window,
+                                      std::int64_t sinks, std::int64_t newest) {
+  const std::int64_t from = num_positions - std::min(window, num_positions);
+  const std::int64_t first = std::min(sinks, num_positions);
+  const std::int64_t end = std::max(first, num_positions - newest);
+  std::vector<double> between;
+  for (const HeadTensors& head : layer) {
+    const QueryRows rows = query_rows(head, from, num_positions, "retrieval_heads");
+    const std::vector<double> mass = attention_columns(head, rows, num_positions);
+    between.push_back(std::accumulate(mass.begin() + first, mass.begin() + end, 0.0));
+  }
+  return between;
+}
 
 ScorerEntry retrieval_heads_scorer() {
   return {"retrieval_heads",

@@ -10,6 +10,10 @@
 
 namespace kvtide::kv {
 
+/// [kv_head] attention of the last `window` queries on positions between the first `sinks` and the last `newest`.
+[[nodiscard]] std::vector<double> attention_between(const LayerTensors& layer, std::int64_t num_positions,
+                                                    std::int64_t window, std::int64_t sinks, std::int64_t newest);
+
 [[nodiscard]] ScorerEntry retrieval_heads_scorer();
 
 }  // namespace kvtide::kv

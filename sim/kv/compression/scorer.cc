@@ -15,6 +15,7 @@
 #include "kv/compression/expected_attention_scorer.h"
 #include "kv/compression/file_scorer.h"
 #include "kv/compression/finch_scorer.h"
+#include "kv/compression/headkv_scorer.h"
 #include "kv/compression/infllm_scorer.h"
 #include "kv/compression/keydiff_scorer.h"
 #include "kv/compression/knorm_scorer.h"
@@ -44,6 +45,7 @@ const std::vector<ScorerEntry>& scorers() {
       file_scorer(),
       finch_scorer(),
       first_scorer(),
+      headkv_scorer(),
       infllm_scorer(),
       keydiff_scorer(),
       knorm_scorer(),

@@ -254,5 +254,24 @@ TEST(RetrievalHeads, AreThoseThatLookBeyondSinksAndNewest) {
   EXPECT_EQ(all, (LayerScores{{1, 1, 1, 1}, {1, 1, 1, 1}}));
 }
 
+// The heads of RetrievalHeads, watched by the newest query: shares of (1, 8, 1, 1) / 11 and (8, 1, 1, 1) / 11; between the
+// first and the newest lie 9/11 and 2/11. SnapKV ranks the newest first, then position 1 (head 0) or 0 (head 1), then in
+// order.
+TEST(HeadKv, DividesTheHeadsImportanceByTheRankOfThePosition) {
+  const float far = std::log(8.0F);
+  const std::vector<std::pair<float, float>> zeros{{0, 0}, {0, 0}, {0, 0}, {0, 0}};
+  const std::vector<std::pair<float, float>> ones{{1, 0}, {1, 0}, {1, 0}, {1, 0}};
+  LayerTensors layer = head_of({{0, 0}, {far, 0}, {0, 0}, {0, 0}}, zeros, ones);
+  layer.push_back(head_of({{far, 0}, {0, 0}, {0, 0}, {0, 0}}, zeros, ones).front());
+  const ScorerParameters parameters{{"kernel", 1}, {"newest", 1}, {"sinks", 1}, {"window", 1}};
+  const LayerScores scores = score_layer(find_scorer("headkv"), layer, {.num_positions = 4, .parameters = parameters});
+  const double expected[2][4] = {{9.0 / 33, 9.0 / 22, 9.0 / 44, 9.0 / 11}, {2.0 / 22, 2.0 / 33, 2.0 / 44, 2.0 / 11}};
+  for (std::size_t head = 0; head < 2; ++head) {
+    for (std::size_t position = 0; position < 4; ++position) {
+      EXPECT_NEAR(scores[head][position], expected[head][position], 1e-6) << head << " " << position;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvtide::kv

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "kv/compression/evict.h"
 #include "kv/partition.h"
@@ -14,15 +15,20 @@ namespace {
 
 /// Ranks instead of scores, the best highest, and all of the kept above all others.
 std::vector<double> lifted(const std::vector<double>& scores, const std::vector<bool>& is_kept) {
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t left, std::size_t right) {
-    if (is_kept[left] != is_kept[right]) return static_cast<bool>(is_kept[left]);
-    return scores[left] > scores[right];
-  });
+  std::vector<std::pair<double, std::size_t>> order;  // minus the score: the best come first, of equals the first
+  order.reserve(scores.size());
+  for (std::size_t index = 0; index < scores.size(); ++index) {
+    if (is_kept[index]) order.emplace_back(-scores[index], index);
+  }
+  const auto num_kept = static_cast<std::ptrdiff_t>(order.size());
+  for (std::size_t index = 0; index < scores.size(); ++index) {
+    if (!is_kept[index]) order.emplace_back(-scores[index], index);
+  }
+  std::sort(order.begin(), order.begin() + num_kept);
+  std::sort(order.begin() + num_kept, order.end());
   std::vector<double> ranks(scores.size());
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
-    ranks[order[rank]] = static_cast<double>(scores.size() - rank);
+    ranks[order[rank].second] = static_cast<double>(scores.size() - rank);
   }
   return ranks;
 }
