@@ -9,6 +9,27 @@
 #include "base/error.h"
 
 namespace kvtide::kv {
+
+/// One line a file of codecs, in the order of `kvtide show codecs`: `FAMILY(mine)` is the function mine_codecs() of that file.
+#define KVTIDE_CODECS(FAMILY) \
+  FAMILY(integer)             \
+  FAMILY(fp8)                 \
+  FAMILY(per_token)           \
+  FAMILY(ggml)                \
+  FAMILY(block_float)         \
+  FAMILY(turboquant)          \
+  FAMILY(polarquant)          \
+  FAMILY(qjl)                 \
+  FAMILY(kvquant)             \
+  FAMILY(gear)                \
+  FAMILY(zipcache)            \
+  FAMILY(skvq)                \
+  FAMILY(coupled)
+
+#define KVTIDE_DECLARE(name) [[nodiscard]] std::vector<Codec> name##_codecs();
+KVTIDE_CODECS(KVTIDE_DECLARE)
+#undef KVTIDE_DECLARE
+
 namespace {
 
 std::vector<Codec> all_codecs() {
@@ -20,9 +41,9 @@ std::vector<Codec> all_codecs() {
                    .write_operations = 0,
                    .row_bytes = [](const CodecUse& use) { return static_cast<Bytes>(use.columns) * 2; },
                    .code = [](const CodecUse&, const CodecRows&) {}});
-  for (const auto& family : {integer_codecs(), fp8_codecs(), per_token_codecs(), ggml_codecs(), block_float_codecs(),
-                             turboquant_codecs(), polarquant_codecs(), qjl_codecs(), kvquant_codecs(), gear_codecs(),
-                             zipcache_codecs(), skvq_codecs(), coupled_codecs()}) {
+#define KVTIDE_CALL(name) name##_codecs(),
+  for (const auto& family : {KVTIDE_CODECS(KVTIDE_CALL)}) {
+#undef KVTIDE_CALL
     table.insert(table.end(), family.begin(), family.end());
   }
   return table;

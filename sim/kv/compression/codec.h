@@ -69,19 +69,4 @@ struct Codec {
 /// @param num_positions  of the head, over which what is stored once a head is spread
 [[nodiscard]] double stored_bits(const CodecUse& use, std::int64_t block_size, std::int64_t num_positions);
 
-// One per file, called by codecs().
-[[nodiscard]] std::vector<Codec> integer_codecs();
-[[nodiscard]] std::vector<Codec> fp8_codecs();
-[[nodiscard]] std::vector<Codec> per_token_codecs();
-[[nodiscard]] std::vector<Codec> ggml_codecs();
-[[nodiscard]] std::vector<Codec> block_float_codecs();
-[[nodiscard]] std::vector<Codec> turboquant_codecs();
-[[nodiscard]] std::vector<Codec> polarquant_codecs();
-[[nodiscard]] std::vector<Codec> qjl_codecs();
-[[nodiscard]] std::vector<Codec> kvquant_codecs();
-[[nodiscard]] std::vector<Codec> gear_codecs();
-[[nodiscard]] std::vector<Codec> zipcache_codecs();
-[[nodiscard]] std::vector<Codec> skvq_codecs();
-[[nodiscard]] std::vector<Codec> coupled_codecs();
-
 }  // namespace kvtide::kv

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "kv/compression/critical_stage.h"
 #include "kv/compression/selection.h"
@@ -16,9 +18,8 @@ HeadTensors rows_of(const HeadTensors& head, const std::vector<std::int64_t>& po
   chosen.rope = head.rope;
   const auto gather = [&](const RowMatrix& rows) {
     RowMatrix result(static_cast<std::int64_t>(positions.size()), rows.cols());
-    for (std::size_t row = 0; row < positions.size(); ++row) {
-      result.row(static_cast<std::int64_t>(row)) = rows.row(positions[row]);
-    }
+    float* to = result.data();
+    for (const std::int64_t position : positions) to = std::copy_n(rows.row(position).data(), rows.cols(), to);
     return result;
   };
   if (needs.keys_before_rope) chosen.k_pre = gather(head.k_pre);

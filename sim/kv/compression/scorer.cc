@@ -8,62 +8,47 @@
 
 #include "base/data_directory.h"
 #include "base/error.h"
-#include "kv/compression/attention_sum_scorer.h"
-#include "kv/compression/cap_scorer.h"
-#include "kv/compression/compactor_scorer.h"
-#include "kv/compression/cur_scorer.h"
-#include "kv/compression/expected_attention_scorer.h"
-#include "kv/compression/file_scorer.h"
-#include "kv/compression/finch_scorer.h"
-#include "kv/compression/headkv_scorer.h"
-#include "kv/compression/infllm_scorer.h"
-#include "kv/compression/keydiff_scorer.h"
-#include "kv/compression/knorm_scorer.h"
-#include "kv/compression/lagkv_scorer.h"
-#include "kv/compression/leverage_scorer.h"
-#include "kv/compression/non_causal_scorer.h"
-#include "kv/compression/observed_attention_scorer.h"
-#include "kv/compression/oracle_scorer.h"
-#include "kv/compression/page_bound_scorer.h"
-#include "kv/compression/paged_eviction_scorer.h"
-#include "kv/compression/position_scorer.h"
-#include "kv/compression/random_scorer.h"
-#include "kv/compression/retrieval_heads_scorer.h"
-#include "kv/compression/snapkv_scorer.h"
-#include "kv/compression/tova_scorer.h"
 
 namespace kvtide::kv {
 
+/// One line a scorer, sorted by name: `ENTRY(mine)` is the function mine_scorer() of its own file.
+#define KVTIDE_SCORERS(ENTRY) \
+  ENTRY(arkvale)              \
+  ENTRY(attention_sum)        \
+  ENTRY(cap)                  \
+  ENTRY(compactor)            \
+  ENTRY(cur)                  \
+  ENTRY(expected_attention)   \
+  ENTRY(file)                 \
+  ENTRY(finch)                \
+  ENTRY(first)                \
+  ENTRY(headkv)               \
+  ENTRY(infllm)               \
+  ENTRY(keydiff)              \
+  ENTRY(knorm)                \
+  ENTRY(lagkv)                \
+  ENTRY(leverage)             \
+  ENTRY(newest)               \
+  ENTRY(non_causal)           \
+  ENTRY(observed_attention)   \
+  ENTRY(oracle)               \
+  ENTRY(paged_eviction)       \
+  ENTRY(quest)                \
+  ENTRY(random)               \
+  ENTRY(retrieval_heads)      \
+  ENTRY(snapkv)               \
+  ENTRY(streaming)            \
+  ENTRY(strided)              \
+  ENTRY(tova)
+
+#define KVTIDE_DECLARE(name) [[nodiscard]] ScorerEntry name##_scorer();
+KVTIDE_SCORERS(KVTIDE_DECLARE)
+#undef KVTIDE_DECLARE
+
 const std::vector<ScorerEntry>& scorers() {
-  static const std::vector<ScorerEntry> table{
-      arkvale_scorer(),
-      attention_sum_scorer(),
-      cap_scorer(),
-      compactor_scorer(),
-      cur_scorer(),
-      expected_attention_scorer(),
-      file_scorer(),
-      finch_scorer(),
-      first_scorer(),
-      headkv_scorer(),
-      infllm_scorer(),
-      keydiff_scorer(),
-      knorm_scorer(),
-      lagkv_scorer(),
-      leverage_scorer(),
-      newest_scorer(),
-      non_causal_scorer(),
-      observed_attention_scorer(),
-      oracle_scorer(),
-      paged_eviction_scorer(),
-      quest_scorer(),
-      random_scorer(),
-      retrieval_heads_scorer(),
-      snapkv_scorer(),
-      streaming_scorer(),
-      strided_scorer(),
-      tova_scorer(),
-  };
+#define KVTIDE_CALL(name) name##_scorer(),
+  static const std::vector<ScorerEntry> table{KVTIDE_SCORERS(KVTIDE_CALL)};
+#undef KVTIDE_CALL
   return table;
 }
 
