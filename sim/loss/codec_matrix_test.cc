@@ -96,13 +96,6 @@ TEST(CodecMatrix, LossIsAdditive) {
   }
 }
 
-TEST(CodecMatrix, SameNumbersEveryTime) {
-  for (const kv::Codec& codec : kv::codecs()) {
-    EXPECT_EQ(loss_of(cache_of(codec, kCompressed)).output_loss, loss_of(cache_of(codec, kCompressed)).output_loss)
-        << codec.name;
-  }
-}
-
 Model small_model() {
   Model model;
   model.name = "small";
