@@ -28,7 +28,7 @@ LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
   double largest = 0;
   for (const HeadTensors& head : layer) {
     const QueryRows rows = query_rows(head, before, context.num_positions, "snapkv");
-    std::vector<double> mass = attention_columns(head, rows, context.num_positions, {}, TilePrecision::half);
+    std::vector<double> mass = attention_columns(head, rows, context.num_positions);
     mass.resize(static_cast<std::size_t>(before));
     for (double& value : mass) value /= static_cast<double>(window * head.group_size);
     result.push_back(smoothed(mass, context.integer("kernel")));
