@@ -56,4 +56,5 @@ def _draw(axes: Axes, results: Results, columns, title: str) -> None:
     axes.set_ylim(len(runs) - 0.5, -0.5)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_xlabel(title)
+    axes.set_ylabel("setting")
     axes.legend(fontsize="x-small", loc="lower left", bbox_to_anchor=(0, 1), ncols=len(held), frameon=False)

@@ -20,11 +20,16 @@ def axes():
 
 @pytest.mark.parametrize("what", list(plots.PLOTS))
 def test_plot_names_both_axes(demo_file, axes, what):
+    drawn = 0
     for panel in plots.PLOTS[what]:
         axes.clear()
         panel(axes, open_results(demo_file), 5)
+        if axes.texts and axes.texts[0].get_text().startswith("No data:"):
+            continue
+        drawn += 1
         assert axes.get_xlabel() and axes.get_ylabel()
         assert axes.has_data()
+    assert drawn  # the second panel of the remedies asks for a prefix scan, which the demo has not
 
 
 @pytest.mark.parametrize("what", ["spectrum", "prefix", "steps", "heads", "serving"])
