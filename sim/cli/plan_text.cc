@@ -154,7 +154,7 @@ std::string plan_table(const Plan& plan, const PlanOutcome& outcome, std::size_t
                    : one.is_on_front         ? "front"
                                              : "",
                    fmt::format("{} x {}", one.num_gpus, one.gpu), policy.label, fmt::format("{}", one.max_num_seqs),
-                   fmt::format("{}{} of {}", one.is_exact ? "" : "<= ", one.replicas, one.tensor_parallel),
+                   fmt::format("{}{} of {}", one.is_exact ? "" : "~ ", one.replicas, one.tensor_parallel),
                    std::isnan(one.usd_per_hour) ? "-" : fmt::format("{:.2f}", one.usd_per_hour),
                    one.rate > 0 ? fmt::format("{:.3g}", one.rate) : "", milliseconds(one.experience.ttft.p95),
                    milliseconds(one.experience.tpot.p95), fmt::format("{:.0f} %", 100 * one.experience.used_share),
@@ -203,7 +203,7 @@ std::string plan_basis(const Plan& plan, const PlanOutcome& outcome) {
   std::string text = fmt::format(
       "Traffic: {} requests, {:.0f} prompt and {:.0f} output tokens on average, {:.3g} requests/s; wanted {:.3g} (peak "
       "x {:g}). A candidate is first judged by the {} neighbouring requests of one replica's share that bring the most "
-      "tokens a second (<=: mostly a replica or two too many); whatever could be the choice is counted with every "
+      "tokens a second (~: a replica or two too many or too few); whatever could be the choice is counted with every "
       "request on every replica, and so is the rate of the choice.\n",
       outcome.trace_requests, outcome.traffic.mean_input, outcome.traffic.mean_output, outcome.traffic.mean_rate,
       outcome.wanted_rate, plan.peak, plan.sample_requests);
