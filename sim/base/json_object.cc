@@ -13,6 +13,10 @@ std::string json_number(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
+std::string json_figure(double value) {
+  return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null";
+}
+
 std::string json_list(const std::vector<std::string>& elements) {
   return fmt::format("[{}]", fmt::join(elements, ", "));
 }

@@ -11,6 +11,8 @@ namespace kvtide {
 /// JSON has no NaN and no infinity: null stands for them. Other numbers in the shortest text that reads back the same.
 /// Example: 0.5 -> 0.5, NaN -> null.
 [[nodiscard]] std::string json_number(double value);
+/// The same with six significant digits, for figures that a model gives.
+[[nodiscard]] std::string json_figure(double value);
 
 /// Example: {"1", "null"} -> [1, null].
 /// @param elements  JSON texts

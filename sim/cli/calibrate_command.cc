@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/whole_file.h"
 #include "cli/command.h"
 #include "cli/table.h"
@@ -17,10 +18,6 @@ constexpr std::size_t kRows = 32;
 
 std::string percent(double log_error) {
   return std::isnan(log_error) ? "-" : fmt::format("{:.1f} %", 100 * std::expm1(log_error));
-}
-
-std::string number(double value) {
-  return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null";
 }
 
 int run(const Arguments& arguments) {
@@ -52,10 +49,10 @@ int run(const Arguments& arguments) {
   const planning::Calibration& fitted = outcome.fitted;
   if (arguments.has("json")) {
     fmt::print("{{\"step_factor\": {}, \"step_gap_s\": {}, \"ttft_offset_s\": {}, \"runs\": {}, \"held_out\": {}, ",
-               number(fitted.step_factor), number(fitted.step_gap), number(fitted.ttft_offset), runs.size(),
-               outcome.num_held_out);
+               json_figure(fitted.step_factor), json_figure(fitted.step_gap), json_figure(fitted.ttft_offset),
+               runs.size(), outcome.num_held_out);
     const auto error = [](const char* name, const planning::CalibrationError& one) {
-      return fmt::format("\"{}\": {{\"ttft\": {}, \"tpot\": {}}}", name, number(one.ttft), number(one.tpot));
+      return fmt::format("\"{}\": {{\"ttft\": {}, \"tpot\": {}}}", name, json_figure(one.ttft), json_figure(one.tpot));
     };
     fmt::print("\"rms_log_error\": {{{}, {}, {}, {}}}}}\n", error("fitted_before", outcome.before),
                error("fitted_after", outcome.after), error("held_out_before", outcome.held_out_before),

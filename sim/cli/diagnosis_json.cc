@@ -3,18 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
-
+#include "base/json_object.h"
 #include "base/quoted_text.h"
 #include "planning/text_spread.h"
 
 namespace kvtide::cli {
 namespace {
-
-/// JSON knows no NaN.
-std::string number(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
-}
 
 std::string period_json(const loss::PeriodFinding& finding) {
   const loss::ScanPeriod& search = finding.search;
@@ -22,24 +16,24 @@ std::string period_json(const loss::PeriodFinding& finding) {
       R"({{"kind": "{}", "period": {}, "best_candidate": {}, "resolution": {}, "cycles": {}, "p": {}, "surrogates": {}, )"
       R"("phase_share": {}, "agreement": {}, "ratio": {}, "searched": [{}, {}], "block_sizes": [{}], )"
       R"("further_points": {}, "further_step": {}, "certainty": {}}})",
-      to_string(finding.verdict), finding.is_found() ? number(search.period) : "null", number(search.period),
-      number(search.resolution), number(search.cycles), number(search.p), search.surrogates, number(search.phase_share),
-      number(search.agreement), number(finding.ratio), number(search.shortest_searched),
-      number(search.longest_searched), fmt::join(finding.block_sizes, ", "), finding.further_points,
-      number(finding.further_step), quoted_text(finding.certainty));
+      to_string(finding.verdict), finding.is_found() ? json_number(search.period) : "null", json_number(search.period),
+      json_number(search.resolution), json_number(search.cycles), json_number(search.p), search.surrogates,
+      json_number(search.phase_share), json_number(search.agreement), json_number(finding.ratio),
+      json_number(search.shortest_searched), json_number(search.longest_searched), fmt::join(finding.block_sizes, ", "),
+      finding.further_points, json_number(finding.further_step), quoted_text(finding.certainty));
 }
 
 std::string blocks_json(const loss::BlockDependence& found) {
   std::vector<std::string> blocks;
   for (const auto& block : found.blocks) {
     blocks.push_back(fmt::format(R"({{"begin": {}, "mean_success": {}, "mean_loss": {}, "places": {}}})",
-                                 number(block.begin), number(block.mean_success), number(block.mean_loss),
-                                 block.places));
+                                 json_number(block.begin), json_number(block.mean_success),
+                                 json_number(block.mean_loss), block.places));
   }
   return fmt::format(
       R"({{"is_found": {}, "block_size": {}, "boundary": {}, "edge_index": {}, "p": {}, "variance_share": {}, "blocks": [{}]}})",
-      found.is_found(), found.is_found() ? number(found.block_size) : "null", number(found.boundary),
-      number(found.edge_index), number(found.p), number(found.variance_share),
+      found.is_found(), found.is_found() ? json_number(found.block_size) : "null", json_number(found.boundary),
+      json_number(found.edge_index), json_number(found.p), json_number(found.variance_share),
       found.is_found() ? fmt::format("{}", fmt::join(blocks, ", ")) : "");
 }
 
@@ -49,8 +43,8 @@ std::string carries_json() {
   if (!spread) return "null";
   return fmt::format(
       R"({{"texts": {}, "mean_low": {}, "mean_high": {}, "layers": {}, "layer_low": {}, "layer_high": {}}})",
-      spread->texts, number(spread->low), number(spread->high), spread->layers, number(spread->layer_low),
-      number(spread->layer_high));
+      spread->texts, json_number(spread->low), json_number(spread->high), spread->layers,
+      json_number(spread->layer_low), json_number(spread->layer_high));
 }
 
 std::string list(const std::vector<std::string>& items, const std::string& pad) {
@@ -66,17 +60,18 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
   const loss::ScanCost& cost = found.cost;
   std::vector<std::string> danger;
   for (const loss::Interval& interval : found.danger.intervals) {
-    danger.push_back(fmt::format(R"({{"begin": {}, "end": {}}})", number(interval.begin), number(interval.end)));
+    danger.push_back(
+        fmt::format(R"({{"begin": {}, "end": {}}})", json_number(interval.begin), json_number(interval.end)));
   }
   std::vector<std::string> failing;
   for (const loss::FailingRun& run : found.failing)
-    failing.push_back(fmt::format("[{}, {}]", number(run.first), number(run.last)));
+    failing.push_back(fmt::format("[{}, {}]", json_number(run.first), json_number(run.last)));
   std::vector<std::string> mitigations;
   for (const loss::Mitigation& one : diagnosed.mitigations) {
     mitigations.push_back(fmt::format(
         R"({{"name": {}, "action": {}, "mean_units": {}, "most_units": {}, "mean_bytes": {}, "failing_after": {}, "price": {}}})",
-        quoted_text(one.name), quoted_text(one.action), number(one.mean_units), number(one.most_units),
-        number(one.mean_bytes), number(one.failing_after), quoted_text(one.price)));
+        quoted_text(one.name), quoted_text(one.action), json_number(one.mean_units), json_number(one.most_units),
+        json_number(one.mean_bytes), json_number(one.failing_after), quoted_text(one.price)));
   }
   std::vector<std::string> symptoms;
   for (const loss::Symptom& one : diagnosed.symptoms) {
@@ -87,36 +82,38 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
   std::vector<std::string> probes;
   for (const loss::OutsideScan::Probe& probe : scan.probes) {
     probes.push_back(fmt::format(R"({{"type": {}, "rows": {}, "mean_success": {}, "worst_success": {}}})",
-                                 quoted_text(probe.type), probe.rows, number(probe.mean_success),
-                                 number(probe.worst_success)));
+                                 quoted_text(probe.type), probe.rows, json_number(probe.mean_success),
+                                 json_number(probe.worst_success)));
   }
   const std::vector<std::string> lines{
       fmt::format(R"("file": {}, "axis": "{}", "unit": "{}", "measure": "{}", "loss_unit": "{}")",
                   quoted_text(scan.origin), to_string(scan.axis), unit_of(scan.axis), to_string(scan.measure),
                   unit_of(scan.measure)),
       fmt::format(R"("places": {}, "rows": {}, "repeats": {}, "has_baseline": {}, "tokens_per_unit": {})",
-                  scan.points.size(), scan.rows, scan.repeats, scan.has_baseline, number(scan.tokens_per_unit())),
+                  scan.points.size(), scan.rows, scan.repeats, scan.has_baseline, json_number(scan.tokens_per_unit())),
       fmt::format(R"("period": {})", period_json(found.period)),
       fmt::format(R"("block_dependence": {})", blocks_json(found.block_dependence)),
       fmt::format(R"("wave": {{"method": "{}", "period": {}, "power": {}, "p": {}, "lines": {}}})",
-                  found.is_even ? "fisher_g" : "lomb_scargle", number(found.wave.period), number(found.wave.power),
-                  number(found.wave.p), found.wave.lines),
+                  found.is_even ? "fisher_g" : "lomb_scargle", json_number(found.wave.period),
+                  json_number(found.wave.power), json_number(found.wave.p), found.wave.lines),
       fmt::format(R"("failures": {{"events": {}, "rayleigh_r": {}, "rayleigh_p": {}, "h": {}, "h_p": {}}})",
-                  found.failures.events, number(found.failures.length), number(found.failures.rayleigh_p),
-                  number(found.failures.h), number(found.failures.h_p)),
-      fmt::format(R"("danger": {{"share": {}, "intervals": {}, "failing": [{}]}})", number(found.danger.share),
+                  found.failures.events, json_number(found.failures.length), json_number(found.failures.rayleigh_p),
+                  json_number(found.failures.h), json_number(found.failures.h_p)),
+      fmt::format(R"("danger": {{"share": {}, "intervals": {}, "failing": [{}]}})", json_number(found.danger.share),
                   list(danger, pad), fmt::join(failing, ", ")),
       fmt::format(
           R"("cost": {{"mean_success": {}, "worst_success": {}, "mean_loss": {}, "worst_loss": {}, "worst_at": {}, "cvar05": {}, )"
           R"("failing_share": {}, "stability": {}, "worst_phase_over_mean": {}, "flips": {}}})",
-          number(cost.mean_success), number(cost.worst_success), number(cost.mean_loss), number(cost.worst_loss),
-          number(cost.worst_at), number(cost.cvar05), number(cost.failing_share), number(cost.stability),
-          number(cost.worst_phase_over_mean), cost.flips),
+          json_number(cost.mean_success), json_number(cost.worst_success), json_number(cost.mean_loss),
+          json_number(cost.worst_loss), json_number(cost.worst_at), json_number(cost.cvar05),
+          json_number(cost.failing_share), json_number(cost.stability), json_number(cost.worst_phase_over_mean),
+          cost.flips),
       fmt::format(R"("control": {{"places": {}, "mean_success": {}, "is_valid": {}}})", found.control.places,
-                  number(found.control.places > 0 ? found.control.mean_success : loss::kNotMeasured),
+                  json_number(found.control.places > 0 ? found.control.mean_success : loss::kNotMeasured),
                   found.control.is_valid),
-      fmt::format(R"("latency": {{"typical_ms": {}, "worst_ms": {}, "period": {}}})", number(found.latency_typical_ms),
-                  number(found.latency_worst_ms), period_json(found.latency)),
+      fmt::format(R"("latency": {{"typical_ms": {}, "worst_ms": {}, "period": {}}})",
+                  json_number(found.latency_typical_ms), json_number(found.latency_worst_ms),
+                  period_json(found.latency)),
       fmt::format(R"("carries": {})", carries_json()),
       fmt::format(R"("probes": {})", list(probes, pad)),
       fmt::format(R"("mitigations": {})", list(mitigations, pad)),
@@ -129,9 +126,9 @@ std::string comparison_json(const loss::ScanComparison& comparison) {
   return fmt::format(
       R"({{"verdict": "{}", "common_places": {}, "mean_loss_change": {}, "worst_loss_change": {}, "worst_change_at": {}, )"
       R"("newly_failing": {}, "newly_right": {}, "stability_change": {}, "p": {}, "sign_flips": {}}})",
-      to_string(comparison.verdict), comparison.common_places, number(comparison.mean_loss_change),
-      number(comparison.worst_loss_change), number(comparison.worst_change_at), comparison.newly_failing,
-      comparison.newly_right, number(comparison.stability_change), number(comparison.p), comparison.flips);
+      to_string(comparison.verdict), comparison.common_places, json_number(comparison.mean_loss_change),
+      json_number(comparison.worst_loss_change), json_number(comparison.worst_change_at), comparison.newly_failing,
+      comparison.newly_right, json_number(comparison.stability_change), json_number(comparison.p), comparison.flips);
 }
 
 }  // namespace kvtide::cli

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/json_object.h"
 #include "base/quoted_text.h"
 #include "cli/table.h"
 #include "planning/text_spread.h"
@@ -57,13 +58,9 @@ std::vector<const Candidate*> ranked(const Plan& plan, const PlanOutcome& outcom
   return list;
 }
 
-std::string number(double value) {
-  return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null";
-}
-
 std::string latencies_json(const planning::Latencies& one) {
-  return fmt::format("{{\"p50\": {}, \"p90\": {}, \"p95\": {}, \"p99\": {}}}", number(one.p50), number(one.p90),
-                     number(one.p95), number(one.p99));
+  return fmt::format("{{\"p50\": {}, \"p90\": {}, \"p95\": {}, \"p99\": {}}}", json_figure(one.p50),
+                     json_figure(one.p90), json_figure(one.p95), json_figure(one.p99));
 }
 
 std::string candidate_json(const PlanOutcome& outcome, const Candidate& one) {
@@ -72,18 +69,18 @@ std::string candidate_json(const PlanOutcome& outcome, const Candidate& one) {
       "{{\"index\": {}, \"gpu\": {}, \"tensor_parallel\": {}, \"policy\": {}, \"max_num_seqs\": {}, \"feasible\": {}, "
       "\"reason\": {}, \"loss_mean\": {}, \"loss_worst\": {}, \"kv_tokens\": {}, \"longest_context\": {}",
       one.index, quoted_text(one.gpu), one.tensor_parallel, quoted_text(policy.label), one.max_num_seqs,
-      one.is_feasible, quoted_text(one.reason), number(policy.loss_mean), number(policy.loss_worst), one.kv_tokens,
-      one.longest_context);
+      one.is_feasible, quoted_text(one.reason), json_figure(policy.loss_mean), json_figure(policy.loss_worst),
+      one.kv_tokens, one.longest_context);
   if (one.is_feasible) {
     text += fmt::format(
         ", \"replicas_needed\": {}, \"exact\": {}, \"replicas\": {}, \"gpus\": {}, \"usd_per_hour\": {}, \"rate\": {}, "
         "\"on_front\": {}, "
         "\"ttft_s\": {}, \"tpot_s\": {}, \"latency_s\": {}, \"preemptions\": {}, \"most_running\": {}, "
         "\"most_used_pages_share\": {}",
-        one.needed, one.is_exact, one.replicas, one.num_gpus, number(one.usd_per_hour), number(one.rate),
+        one.needed, one.is_exact, one.replicas, one.num_gpus, json_figure(one.usd_per_hour), json_figure(one.rate),
         one.is_on_front, latencies_json(one.experience.ttft), latencies_json(one.experience.tpot),
         latencies_json(one.experience.latency), one.experience.preemptions, one.experience.max_running,
-        number(one.experience.used_share));
+        json_figure(one.experience.used_share));
   }
   return text + "}";
 }
@@ -228,18 +225,19 @@ std::string plan_json(const Plan& plan, const PlanOutcome& outcome,
   std::string text = fmt::format(
       "{{\"name\": {}, \"goal\": {}, \"task\": {}, \"loss_mean_max\": {}, \"loss_worst_max\": {}, \"wanted_rate\": {}, "
       "\"verdict\": {}, ",
-      quoted_text(plan.name), quoted_text(to_string(plan.goal)), quoted_text(plan.task), number(plan.loss.mean_max),
-      number(plan.loss.worst_max), number(outcome.wanted_rate), quoted_text(plan_verdict(plan, outcome)));
+      quoted_text(plan.name), quoted_text(to_string(plan.goal)), quoted_text(plan.task),
+      json_figure(plan.loss.mean_max), json_figure(plan.loss.worst_max), json_figure(outcome.wanted_rate),
+      quoted_text(plan_verdict(plan, outcome)));
   text += fmt::format(
       "\"kv_limit\": {{\"known\": {}, \"memory\": {}, \"bandwidth\": {}, \"rate\": {}, \"rate_unlimited\": {}, "
       "\"rate_free\": {}}}, ",
-      limit.is_known, limit.is_known && limit.is_memory(), limit.is_known && limit.is_bandwidth(), number(limit.rate),
-      number(limit.rate_unlimited), number(limit.rate_free));
+      limit.is_known, limit.is_known && limit.is_memory(), limit.is_known && limit.is_bandwidth(),
+      json_figure(limit.rate), json_figure(limit.rate_unlimited), json_figure(limit.rate_free));
   text += "\"prices\": {";
   for (std::size_t i = 0; i < plan.gpus.size(); ++i) {
     const auto price = plan.prices.find(plan.gpus[i]);
     text += fmt::format("{}{}: {{\"usd_per_hour\": {}, \"date\": {}, \"source\": {}}}", i > 0 ? ", " : "",
-                        quoted_text(plan.gpus[i]), price ? number(price->usd_per_hour) : "null",
+                        quoted_text(plan.gpus[i]), price ? json_figure(price->usd_per_hour) : "null",
                         quoted_text(price ? price->date : ""), quoted_text(price ? price->source : ""));
   }
   text +=
@@ -251,8 +249,8 @@ std::string plan_json(const Plan& plan, const PlanOutcome& outcome,
   for (std::size_t i = 0; i < variations.size(); ++i) {
     const planning::Variation& one = variations[i];
     text += fmt::format("{}{{\"assumption\": {}, \"factor\": {}, \"best\": {}, \"value\": {}, \"flips\": {}}}",
-                        i > 0 ? ", " : "", quoted_text(one.assumption), number(one.factor),
-                        one.best < 0 ? "null" : fmt::format("{}", one.best), number(one.value), one.flips);
+                        i > 0 ? ", " : "", quoted_text(one.assumption), json_figure(one.factor),
+                        one.best < 0 ? "null" : fmt::format("{}", one.best), json_figure(one.value), one.flips);
   }
   return text + "]}\n";
 }

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/quoted_text.h"
 #include "base/whole_file.h"
 #include "cli/analysis_stream.h"
@@ -69,10 +70,6 @@ void predict(const std::string& capture, const std::vector<loss::MeasuredRow>& r
   }
 }
 
-std::string number(double value) {
-  return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null";
-}
-
 std::string cell(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
 }
@@ -84,8 +81,8 @@ std::string mode_name(const loss::MeasuredSetting& setting) {
 std::string snowball_json(const loss::SnowballReport& report) {
   return fmt::format(
       R"({{"rows": {}, "mean_measured": {}, "mean_estimated": {}, "mean_error": {}, "auc": {}, "brier": {}}})",
-      report.rows, number(report.mean_measured), number(report.mean_estimated), number(report.mean_error),
-      number(report.auc), number(report.brier));
+      report.rows, json_figure(report.mean_measured), json_figure(report.mean_estimated),
+      json_figure(report.mean_error), json_figure(report.auc), json_figure(report.brier));
 }
 
 void print_snowball(const char* name, const loss::SnowballReport& report) {
@@ -126,14 +123,14 @@ void print_json(const loss::ScanReport& report) {
         R"("only_predicted": [{}]}}}})",
         quoted_text(c.setting.scan), mode_name(c.setting), quoted_text(c.setting.policy), c.setting.block,
         static_cast<double>(c.setting.removed_ppm) / 1e6, quoted_text(c.setting.head_scope), c.rows, c.failing,
-        c.between, number(c.auc), number(c.rho), number(c.mean_measured), number(c.mean_predicted),
-        number(c.worst_measured), number(c.worst_predicted), fmt::join(c.phases.both, ", "),
+        c.between, json_figure(c.auc), json_figure(c.rho), json_figure(c.mean_measured), json_figure(c.mean_predicted),
+        json_figure(c.worst_measured), json_figure(c.worst_predicted), fmt::join(c.phases.both, ", "),
         fmt::join(c.phases.only_measured, ", "), fmt::join(c.phases.only_predicted, ", ")));
   }
   fmt::print(
       "{{\"configurations\": [\n  {}\n], \"pooled_auc\": {}, \"rows\": {}, \"snowball\": {{\"trusted\": {}, "
       "\"untrusted\": {}}}}}\n",
-      fmt::join(objects, ",\n  "), number(report.pooled_auc), report.rows, snowball_json(report.trusted),
+      fmt::join(objects, ",\n  "), json_figure(report.pooled_auc), report.rows, snowball_json(report.trusted),
       snowball_json(report.untrusted));
 }
 

@@ -29,9 +29,9 @@ QueryRows query_rows(const HeadTensors& head, std::int64_t first, std::int64_t e
 }
 
 std::vector<double> attention_columns(const HeadTensors& head, QueryRows rows, std::int64_t num_keys,
-                                      std::span<const double> weights, TilePrecision precision) {
+                                      std::span<const double> weights) {
   const bool is_few = rows.size() <= kFewRows;
-  const TransposedKeys keys(head.k_post, is_few ? 0 : num_keys, precision);
+  const TransposedKeys keys(head.k_post, is_few ? 0 : num_keys);
   const std::int64_t stride = is_few ? num_keys : keys.stride();
   std::vector<double> sums(static_cast<std::size_t>(num_keys), 0.0);
   std::vector<float> partial(static_cast<std::size_t>(num_keys));

@@ -26,10 +26,8 @@ struct QueryRows {
 /// Softmax mass of positions 0..num_keys-1, summed over the query heads of the group and over `rows`, each query's row
 /// times its weight. A query at position p sees 0..p.
 /// @param weights  [rows.size()], or empty: all 1
-/// @param precision  half where every position is seen by many rows and means of neighbours are compared
 /// @return [position]
 [[nodiscard]] std::vector<double> attention_columns(const HeadTensors& head, QueryRows rows, std::int64_t num_keys,
-                                                    std::span<const double> weights = {},
-                                                    TilePrecision precision = TilePrecision::full);
+                                                    std::span<const double> weights = {});
 
 }  // namespace kvtide::kv
