@@ -74,6 +74,8 @@ std::vector<Block> partition_blocks(const Compression& setting, std::int64_t num
   const std::int64_t window_begin = num_positions - std::min(setting.window, num_positions);
   const std::int64_t stride = block_stride(setting);
   const bool has_content_ends = setting.partition.kind == PartitionKind::content;
+  const bool has_anchors = setting.anchor_scope == AnchorScope::block && !setting.anchors.empty();
+  blocks.reserve(static_cast<std::size_t>(std::min(num_positions, num_positions / stride + 2)));
   std::int64_t grid_begin = -setting.grid_offset;
   while (grid_begin < num_positions) {
     const std::int64_t grid_end = block_end(setting, grid_begin);
@@ -83,8 +85,7 @@ std::vector<Block> partition_blocks(const Compression& setting, std::int64_t num
                   std::min(next, num_positions)};
       // A boundary of the text may yet come until the block has its full size.
       const bool is_filling = (has_content_ends ? grid_begin + setting.block_size : grid_end) > num_positions;
-      const bool holds_anchor = setting.anchor_scope == AnchorScope::block && !setting.anchors.empty() &&
-                                setting.anchors.count_within(block.begin, block.end) > 0;
+      const bool holds_anchor = has_anchors && setting.anchors.count_within(block.begin, block.end) > 0;
       block.is_protected = block.begin < setting.sinks || block.end > window_begin ||
                            (is_filling && setting.protects_filling_block) || holds_anchor;
       blocks.push_back(block);

@@ -240,13 +240,14 @@ LayerCache evicted_layer(const Compression& setting, std::int64_t num_positions,
                          const LayerScores& scores, const LayerTensors* tensors) {
   const StoredForm recorded{StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(head_dim)};
   const std::vector<Block> blocks = partition_blocks(setting, num_positions);
-  const std::vector<PositionRuns> evicted = evicted_runs(setting, num_positions, scores);
+  const std::vector<PositionRuns> evicted = evicted_runs(setting, blocks, num_positions, scores);
   LayerCache result;
   for (std::size_t head_index = 0; head_index < evicted.size(); ++head_index) {
     HeadCache& cache = result.heads.emplace_back();
     cache.num_positions = tensors != nullptr ? (*tensors)[head_index].num_positions() : num_positions;
     cache.num_blocks = static_cast<std::int64_t>(blocks.size());
     cache.protected_blocks = std::ranges::count(blocks, true, &Block::is_protected);
+    cache.segments.reserve(evicted[head_index].size() + 1);
     std::int64_t next = 0;
     const auto keep_until = [&](std::int64_t end) {
       if (end > next) cache.segments.push_back({next, end, end - next, recorded, recorded, 0, 0});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "base/error.h"
 #include "kv/compression/evict.h"
@@ -55,12 +56,11 @@ void append(PositionRuns& runs, std::int64_t begin, std::int64_t end) {
 }
 
 /// What one stage of block granularity takes when it is the only one.
-std::vector<PositionRuns> evict_blocks(const Compression& setting, const Evict& stage, std::int64_t num_positions,
+std::vector<PositionRuns> evict_blocks(const Evict& stage, const std::vector<Block>& blocks, std::int64_t num_positions,
                                        const LayerScores& scores) {
-  const std::vector<Block> blocks = partition_blocks(setting, num_positions);
-  std::vector<bool> is_protected;
+  PositionMask is_protected;
   is_protected.reserve(blocks.size());
-  for (const Block& block : blocks) is_protected.push_back(block.is_protected);
+  for (const Block& block : blocks) is_protected.push_back(block.is_protected ? 1 : 0);
   std::vector<std::vector<double>> sums;
   sums.reserve(scores.size());
   for (const auto& of_head : scores) {
@@ -71,13 +71,13 @@ std::vector<PositionRuns> evict_blocks(const Compression& setting, const Evict& 
       }
     }
   }
-  const std::vector<std::vector<bool>> stays =
-      choose_kept_of_layer(stage, std::move(sums), std::vector<std::vector<bool>>(scores.size(), is_protected));
+  const std::vector<PositionMask> stays =
+      choose_kept_of_layer(stage, std::move(sums), std::vector<PositionMask>(scores.size(), is_protected));
   std::vector<PositionRuns> runs(scores.size());
   for (std::size_t head = 0; head < scores.size(); ++head) {
     std::int64_t next = 0;  // what lies before is kept or in a run
     for (std::size_t index = 0; index < blocks.size(); ++index) {
-      if (!stays[head][index]) continue;
+      if (stays[head][index] == 0) continue;
       if (blocks[index].begin > next) append(runs[head], next, blocks[index].begin);
       next = std::max(next, blocks[index].end);
     }
@@ -86,22 +86,49 @@ std::vector<PositionRuns> evict_blocks(const Compression& setting, const Evict& 
   return runs;
 }
 
+/// Runs of zeros. Runs are short, so 64 positions become the bits of a number and only its changes are visited.
+PositionRuns runs_without(const PositionMask& stays) {
+  PositionRuns runs;
+  const auto size = static_cast<std::int64_t>(stays.size());
+  std::uint64_t before = 1;  // whether the position before stays: then a run begins at the first one that does not
+  std::int64_t begin = 0;
+  for (std::int64_t first = 0; first < size; first += 64) {
+    const std::int64_t count = std::min<std::int64_t>(64, size - first);
+    std::uint64_t bits = 0;
+    for (std::int64_t index = 0; index < count; ++index) {
+      bits |= static_cast<std::uint64_t>(stays[static_cast<std::size_t>(first + index)])
+              << static_cast<unsigned>(index);
+    }
+    std::uint64_t changes = bits ^ (bits << 1U | before);
+    if (count < 64) changes &= (std::uint64_t{1} << static_cast<unsigned>(count)) - 1;
+    for (; changes != 0; changes &= changes - 1) {
+      const std::int64_t position = first + std::countr_zero(changes);
+      if ((bits >> static_cast<unsigned>(position - first) & 1U) == 0) {
+        begin = position;
+      } else {
+        runs.push_back({begin, position});
+      }
+    }
+    before = bits >> 63U;
+  }
+  if (size > 0 && stays.back() == 0) runs.push_back({begin, size});
+  return runs;
+}
+
 /// The same for token granularity: positions of protected blocks stay.
-std::vector<PositionRuns> evict_tokens(const Compression& setting, const Evict& stage, std::int64_t num_positions,
+std::vector<PositionRuns> evict_tokens(const Evict& stage, const std::vector<Block>& blocks, std::int64_t num_positions,
                                        const LayerScores& scores) {
-  std::vector<bool> is_protected(static_cast<std::size_t>(num_positions), false);
-  for (const Block& block : partition_blocks(setting, num_positions)) {
-    std::fill(is_protected.begin() + block.begin, is_protected.begin() + block.end, block.is_protected);
+  PositionMask is_protected(static_cast<std::size_t>(num_positions), 0);
+  for (const Block& block : blocks) {
+    if (block.is_protected) std::fill(is_protected.begin() + block.begin, is_protected.begin() + block.end, 1);
   }
   std::vector<std::vector<double>> of_positions;
+  of_positions.reserve(scores.size());
   for (const auto& of_head : scores) of_positions.emplace_back(of_head.begin(), of_head.begin() + num_positions);
-  const std::vector<std::vector<bool>> stays =
-      choose_kept_of_layer(stage, std::move(of_positions), std::vector<std::vector<bool>>(scores.size(), is_protected));
-  std::vector<PositionRuns> runs(scores.size());
-  for (std::size_t head = 0; head < scores.size(); ++head) {
-    for (std::int64_t position = 0; position < num_positions; ++position) {
-      if (!stays[head][static_cast<std::size_t>(position)]) append(runs[head], position, position + 1);
-    }
+  std::vector<PositionRuns> runs;
+  for (const PositionMask& stays :
+       choose_kept_of_layer(stage, std::move(of_positions), std::vector<PositionMask>(scores.size(), is_protected))) {
+    runs.push_back(runs_without(stays));
   }
   return runs;
 }
@@ -128,6 +155,11 @@ bool only_evicts(const Compression& setting) {
 
 std::vector<PositionRuns> evicted_runs(const Compression& setting, std::int64_t num_positions,
                                        const LayerScores& scores) {
+  return evicted_runs(setting, partition_blocks(setting, num_positions), num_positions, scores);
+}
+
+std::vector<PositionRuns> evicted_runs(const Compression& setting, const std::vector<Block>& blocks,
+                                       std::int64_t num_positions, const LayerScores& scores) {
   KVTIDE_ASSERT(
       std::ranges::all_of(setting.stages, [](const Stage& stage) { return std::holds_alternative<Evict>(stage); }),
       "runs tell nothing of a stage that encodes");
@@ -139,9 +171,9 @@ std::vector<PositionRuns> evicted_runs(const Compression& setting, std::int64_t 
     const Evict& stage = std::get<Evict>(setting.stages.front());
     const bool has_anchor_tokens = setting.anchor_scope == AnchorScope::token && !setting.anchors.empty();
     if (!has_anchor_tokens) {
-      if (stage.granularity == Granularity::token) return evict_tokens(setting, stage, num_positions, scores);
-      if (!scores_span_halo(setting)) return evict_blocks(setting, stage, num_positions, scores);
-      return evict_blocks(setting, stage, num_positions, scores_with_halo(setting, num_positions, scores));
+      if (stage.granularity == Granularity::token) return evict_tokens(stage, blocks, num_positions, scores);
+      if (!scores_span_halo(setting)) return evict_blocks(stage, blocks, num_positions, scores);
+      return evict_blocks(stage, blocks, num_positions, scores_with_halo(setting, num_positions, scores));
     }
   }
   const auto num_heads = static_cast<std::int64_t>(scores.size());

@@ -21,4 +21,8 @@ namespace kvtide::kv {
 [[nodiscard]] std::vector<PositionRuns> evicted_runs(const Compression& setting, std::int64_t num_positions,
                                                      const LayerScores& scores);
 
+/// The same with partition_blocks(setting, num_positions) at hand.
+[[nodiscard]] std::vector<PositionRuns> evicted_runs(const Compression& setting, const std::vector<Block>& blocks,
+                                                     std::int64_t num_positions, const LayerScores& scores);
+
 }  // namespace kvtide::kv

@@ -11,21 +11,21 @@
 namespace kvtide::kv {
 namespace {
 
-HeadTensors rows_of(const HeadTensors& head, const std::vector<std::int64_t>& positions, const ScorerNeeds& needs) {
-  HeadTensors chosen;
+void gather(const RowMatrix& rows, const std::vector<std::int64_t>& positions, RowMatrix& chosen) {
+  chosen.resize(static_cast<std::int64_t>(positions.size()), rows.cols());
+  float* to = chosen.data();
+  for (const std::int64_t position : positions) to = std::copy_n(rows.row(position).data(), rows.cols(), to);
+}
+
+/// @param chosen  what an earlier call left is overwritten
+void gather(const HeadTensors& head, const std::vector<std::int64_t>& positions, const ScorerNeeds& needs,
+            HeadTensors& chosen) {
   chosen.group_size = head.group_size;
   chosen.attention_scale = head.attention_scale;
   chosen.rope = head.rope;
-  const auto gather = [&](const RowMatrix& rows) {
-    RowMatrix result(static_cast<std::int64_t>(positions.size()), rows.cols());
-    float* to = result.data();
-    for (const std::int64_t position : positions) to = std::copy_n(rows.row(position).data(), rows.cols(), to);
-    return result;
-  };
-  if (needs.keys_before_rope) chosen.k_pre = gather(head.k_pre);
-  chosen.k_post = gather(head.k_post);
-  if (needs.values) chosen.v = gather(head.v);
-  return chosen;
+  if (needs.keys_before_rope) gather(head.k_pre, positions, chosen.k_pre);
+  gather(head.k_post, positions, chosen.k_post);
+  if (needs.values) gather(head.v, positions, chosen.v);
 }
 
 /// Scorers without queries are asked again about what is left; the others keep their score of the whole context.
@@ -34,10 +34,12 @@ Rescore rescore_of(const ScorerEntry& entry, const LayerTensors& layer, const Sc
       context.given != nullptr) {
     return {};
   }
-  return [&entry, &layer, context](std::size_t head, const std::vector<std::int64_t>& positions) {
+  return [&entry, &layer, context, chosen = LayerTensors(1)](std::size_t head,
+                                                             const std::vector<std::int64_t>& positions) mutable {
     ScorerContext inner = context;
     inner.num_positions = static_cast<std::int64_t>(positions.size());
-    return std::move(score_layer(entry, {rows_of(layer[head], positions, entry.needs)}, inner).front());
+    gather(layer[head], positions, entry.needs, chosen.front());
+    return std::move(score_layer(entry, chosen, inner).front());
   };
 }
 

@@ -13,24 +13,16 @@
 namespace kvtide::kv {
 namespace {
 
-/// Ranks instead of scores, the best highest, and all of the kept above all others.
-std::vector<double> lifted(const std::vector<double>& scores, const std::vector<bool>& is_kept) {
-  std::vector<std::pair<double, std::size_t>> order;  // minus the score: the best come first, of equals the first
-  order.reserve(scores.size());
+/// Scores in which all of the kept are above all others; among either the order stays.
+/// Scores without bounds become 0 and -1. Example: 5, 9, 7 with the first kept: 5, 9 - 18, 7 - 18; 18 is twice the range 4, the largest size and 1.
+std::vector<double> lifted(std::vector<double> scores, const std::vector<bool>& is_kept) {
+  const auto [lowest, highest] = std::ranges::minmax(scores);
+  const double fall = 2 * (highest - lowest) + std::max(std::abs(lowest), std::abs(highest)) + 1;
   for (std::size_t index = 0; index < scores.size(); ++index) {
-    if (is_kept[index]) order.emplace_back(-scores[index], index);
+    if (!std::isfinite(fall)) scores[index] = 0;
+    scores[index] -= is_kept[index] ? 0.0 : std::isfinite(fall) ? fall : 1.0;
   }
-  const auto num_kept = static_cast<std::ptrdiff_t>(order.size());
-  for (std::size_t index = 0; index < scores.size(); ++index) {
-    if (!is_kept[index]) order.emplace_back(-scores[index], index);
-  }
-  std::sort(order.begin(), order.begin() + num_kept);
-  std::sort(order.begin() + num_kept, order.end());
-  std::vector<double> ranks(scores.size());
-  for (std::size_t rank = 0; rank < order.size(); ++rank) {
-    ranks[order[rank].second] = static_cast<double>(scores.size() - rank);
-  }
-  return ranks;
+  return scores;
 }
 
 std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
@@ -64,16 +56,20 @@ std::vector<bool> by_iteration(const Compression& setting, const Evict& stage, c
                                const Rescore& rescore, std::size_t head) {
   const auto size = static_cast<std::int64_t>(scores.size());
   const std::int64_t budget = kept_count(size, stage.keep);
+  std::vector<bool> is_kept(scores.size(), false);
+  if (!rescore) {  // the best of the best so far and a block, again and again, are the best of all
+    for (const std::size_t position : best_positions(scores, budget)) is_kept[position] = true;
+    return is_kept;
+  }
   std::vector<std::int64_t> kept = range(0, budget);
   for (std::int64_t begin = budget; begin < size; begin += setting.block_size) {
     const std::vector<std::int64_t> block = range(begin, std::min(begin + setting.block_size, size));
     kept.insert(kept.end(), block.begin(), block.end());
-    const std::vector<std::size_t> best = best_positions(scores_of(scores, rescore, head, kept), budget);
+    const std::vector<std::size_t> best = best_positions(rescore(head, kept), budget);
     std::vector<std::int64_t> survivors;
     for (const std::size_t index : best) survivors.push_back(kept[index]);
     kept = std::move(survivors);
   }
-  std::vector<bool> is_kept(scores.size(), false);
   for (const std::int64_t position : kept) is_kept[static_cast<std::size_t>(position)] = true;
   return is_kept;
 }
