@@ -13,13 +13,14 @@ import os
 import h5py
 import numpy as np
 
-from .prompts import Prompt
+from .model_layers import require_within_window, rope_bases
+from .prompts import Prompt, PromptError
 
 SMOLLM2 = "smollm2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-class CaptureError(Exception):
+class CaptureError(PromptError):
     """A model that cannot be recorded."""
 
 
@@ -69,18 +70,25 @@ class Recorder:
         heads = self.config.num_attention_heads
         self.head_dim = getattr(self.config, "head_dim", None) or self.config.hidden_size // heads
         self.heads, self.kv_heads = heads, self.config.num_key_value_heads
+        self.rope_bases = rope_bases(self.config)
 
     def _hook(self, what: str, layer: int):
         def keep(_module, _inputs, output):
             self.records.setdefault((what, layer), []).append(output.detach())
         return keep
 
+    def _heads_of(self, output, heads: int):
+        """[token, head, channel] of what a projection gives, [1, token, head * channel], or a norm, its two middle axes in either order."""
+        if output.dim() == 4 and output.shape[1] == heads and output.shape[2] != heads:
+            output = output.transpose(1, 2)
+        return output.reshape(-1, heads, self.head_dim)
+
     def _joined(self, what: str, layer: int) -> np.ndarray:
         """[head, token, channel]"""
         import torch
 
-        parts = [part.reshape(part.shape[1], -1, self.head_dim) for part in self.records[(what, layer)]]
-        return torch.cat(parts).transpose(0, 1).numpy()
+        heads = self.heads if what == "q" else self.kv_heads
+        return torch.cat([self._heads_of(part, heads) for part in self.records[(what, layer)]]).transpose(0, 1).numpy()
 
     def run(self, prompt: Prompt) -> tuple[np.ndarray, dict]:
         """Logits of the answer's queries [answer token, vocabulary], and q, k, v by layer."""
@@ -88,6 +96,7 @@ class Recorder:
 
         self.records.clear()
         tokens = np.concatenate([prompt.context, prompt.question, prompt.answer[:-1]]).astype(np.int64)
+        require_within_window(self.config, len(tokens))
         ids = torch.from_numpy(tokens)[None]
         with torch.no_grad():
             logits = self.model(input_ids=ids, logits_to_keep=len(prompt.answer)).logits[0].double().numpy()
@@ -109,18 +118,19 @@ def margins(logits: np.ndarray, answer: np.ndarray) -> np.ndarray:
 
 def write_trace(path: str, recorder: Recorder, prompt: Prompt, logits: np.ndarray, record: dict, model_name: str, dtype: str = "float32") -> None:
     """The file appears under its name when it is complete."""
-    config, context, question = recorder.config, len(prompt.context), len(prompt.question)
+    context, question = len(prompt.context), len(prompt.question)
     count = len(record["tokens"])
-    rope = getattr(config, "rope_parameters", None) or {}
     partial = path + ".partial"
     with h5py.File(partial, "w") as file:
         scale = getattr(recorder.layers[0], "scaling", recorder.head_dim ** -0.5)
         file.attrs.update({"format": "kvtide-trace-1", "model": model_name, "n_layers_model": len(recorder.layers), "n_q_heads": recorder.heads,
                            "n_kv_heads": recorder.kv_heads, "head_dim": recorder.head_dim,
-                           "rope_theta": float(rope.get("rope_theta") or getattr(config, "rope_theta", 10000.0)), "attn_scale": float(scale),
+                           "rope_theta": recorder.rope_bases[0], "attn_scale": float(scale),
                            "n_tokens": count, "n_context": context, "question": np.array([context, context + question - 1]),
                            "answer": np.array([context + question - 1, count - 1])})
         file["layers"] = np.arange(len(recorder.layers))
+        if len(set(recorder.rope_bases)) > 1:
+            file["layer_rope_theta"] = recorder.rope_bases
         file["tokens/ids"] = record["tokens"]
         digits = prompt.answer_start + np.arange(len(prompt.answer))
         start, length = prompt.fact or (prompt.answer_start, len(digits))

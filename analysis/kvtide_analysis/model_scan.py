@@ -7,10 +7,12 @@ an estimate of how a first wrong token spreads can be held against both.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
 from .compressed_cache import WINDOW, Setting, compress
+from .model_layers import layer_types, require_within_window
 from .prompts import Prompt, PromptError
 
 
@@ -33,9 +35,7 @@ class ModelScan:
         import torch
 
         self.model, self.torch = model, torch
-        config = model.config.get_text_config()
-        if any("sliding" in kind for kind in getattr(config, "layer_types", None) or []):
-            raise PromptError("the model has sliding-window layers: positions that leave the window are not compressed but gone")
+        self.config = config = model.config.get_text_config()
         self.groups = config.num_attention_heads // config.num_key_value_heads
         self.kv_heads = config.num_key_value_heads
         self._ids = np.zeros(0, np.int64)
@@ -62,6 +62,7 @@ class ModelScan:
     def load(self, prompt: Prompt) -> None:
         """Prefills context and question but its last token; the part that equals the last prompt's is not run again."""
         context = len(prompt.context)
+        require_within_window(self.config, context + len(prompt.question) + len(prompt.answer) - 1)
         if context < WINDOW + 1:
             raise PromptError(f"{prompt.name}: a context of {context} tokens; at least {WINDOW + 1} are needed")
         ids = np.concatenate([prompt.context, prompt.question[:-1]]).astype(np.int64)
@@ -87,18 +88,20 @@ class ModelScan:
             rows = slice(tokens - first - WINDOW, tokens - first)
             self.mass[mode] = [one[0, :, rows, :tokens].double().sum(1).reshape(self.kv_heads, self.groups, tokens).sum(1).numpy() for one in seen]
 
-    def _angles(self, positions: np.ndarray):
-        """(cos, sin) of the model's own rotary embedding. [token, channel]"""
+    def _angles(self, kind: str, positions: np.ndarray):
+        """(cos, sin) of the model's own rotary embedding in layers of this type. [token, channel]"""
         torch = self.torch
-        cos, sin = self.model.get_decoder().rotary_emb(torch.zeros(1, 1, 1), torch.from_numpy(positions.astype(np.float32))[None])
+        rotary = self.model.get_decoder().rotary_emb
+        by_type = {"layer_type": kind} if hasattr(rotary, f"{kind}_inv_freq") else {}
+        cos, sin = rotary(torch.zeros(1, 1, 1), torch.from_numpy(positions.astype(np.float32))[None], **by_type)
         return cos[0], sin[0]
 
     def _compressed(self, setting: Setting):
         """The cache under `setting`, its entries, the tokens it stands for, and the question's tokens that come after it."""
         prompt = self.prompt
         tokens = len(prompt.context) if setting.mode == "agnostic" else len(self._ids)
-        layers = [compress(keys[:, :, :tokens], values[:, :, :tokens], mass, setting, self._angles)
-                  for (keys, values), mass in zip(self.layers, self.mass[setting.mode])]
+        layers = [compress(keys[:, :, :tokens], values[:, :, :tokens], mass, setting, functools.partial(self._angles, kind))
+                  for (keys, values), mass, kind in zip(self.layers, self.mass[setting.mode], layer_types(self.config))]
         return self._new_cache(layers), layers[0][0].shape[2], tokens, np.concatenate([prompt.context, prompt.question])[tokens:]
 
     def _go_on(self, cache, token: int, position: int, held: int, count: int) -> list[int]:

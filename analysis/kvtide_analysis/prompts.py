@@ -134,7 +134,12 @@ class Writer:
         self.tokenizer, self.probe, self.kind = tokenizer, probe, f"{text}/{probe.kind}"
         self.head_text, self.tail_text = chat_frame(tokenizer)
         self._pieces, self._filler = texts.pieces(text, seed), texts.pieces(text, seed + 1_000_000)
+        # A tokenizer that begins every text with a token of its own (<bos>) was trained to see one.
+        start = getattr(tokenizer, "bos_token_id", None)
+        first = [token for token in tokenizer("")["input_ids"] if token == start] if start is not None else []
         self.head, self.body, self.filler = self._ids(self.head_text), [], []
+        if first and self.head[:1] != first:
+            self.head = first + self.head
 
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]

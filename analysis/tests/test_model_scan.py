@@ -64,6 +64,20 @@ def tiny():
 
 
 @pytest.fixture(scope="module")
+def local():
+    """Like Gemma 3: a layer that sees 256 tokens and one that sees all, each turned by its own base, queries and keys normalised per head."""
+    torch = pytest.importorskip("torch", reason="no torch: models are not run")
+    transformers = pytest.importorskip("transformers", reason="no transformers: models are not run")
+    torch.manual_seed(0)
+    config = transformers.Gemma3TextConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8,
+                                           num_key_value_heads=2, max_position_embeddings=512, sliding_window=256, query_pre_attn_scalar=8,
+                                           layer_types=["sliding_attention", "full_attention"], attn_implementation="eager", initializer_range=0.4,
+                                           rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+                                                            "full_attention": {"rope_type": "default", "rope_theta": 10000.0}})
+    return transformers.Gemma3ForCausalLM(config).eval()
+
+
+@pytest.fixture(scope="module")
 def prompt():
     draw = np.random.default_rng(1)
     context = draw.integers(0, 50, 210)
@@ -139,10 +153,42 @@ def test_shared_beginning_is_not_run_again_and_changes_nothing(tiny, prompt):
     assert after.answer(setting).logp == pytest.approx(alone.answer(setting).logp, abs=1e-4)
 
 
-def test_captured_trace_reproduces_the_models_own_attention(tiny, prompt, tmp_path):
+# 210 + 5 + 3 - 1 = 217 tokens lie within 256 of each other; 40 more do not.
+def test_layers_that_see_a_window_are_taken_as_long_as_everything_lies_in_it(local, prompt):
+    import dataclasses
+
+    from kvtide_analysis import capture
+    from kvtide_analysis.model_layers import LayerError
+    from kvtide_analysis.model_scan import FULL, ModelScan
+
+    longer = dataclasses.replace(prompt, context=np.concatenate([prompt.context, prompt.context[:40]]))
+    scan, recorder = ModelScan(local), capture.Recorder(local)
+    scan.load(prompt)
+    assert scan.answer(FULL).logp == pytest.approx(scan.answer(Setting(ratio=0.0)).logp, abs=1e-5)
+    for refuse in (scan.load, recorder.run):
+        with pytest.raises(LayerError, match="257 tokens: the model has layers that see the last 256 only"):
+            refuse(longer)
+
+
+def test_scaled_rope_is_refused():
+    from types import SimpleNamespace
+
+    from kvtide_analysis.model_layers import LayerError, rope_bases
+
+    assert rope_bases(SimpleNamespace(num_hidden_layers=2, rope_theta=5e5)) == [5e5, 5e5]
+    for wrong in ({"rope_scaling": {"type": "linear"}}, {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}):
+        with pytest.raises(LayerError, match="rope_type (linear|yarn)"):
+            rope_bases(SimpleNamespace(num_hidden_layers=2, **wrong))
+    with pytest.raises(LayerError, match="partial_rotary_factor"):
+        rope_bases(SimpleNamespace(num_hidden_layers=2, partial_rotary_factor=0.5))
+
+
+@pytest.mark.parametrize("name", ["tiny", "local"])
+def test_captured_trace_reproduces_the_models_own_attention(name, prompt, tmp_path, request):
     h5py = pytest.importorskip("h5py")
     from kvtide_analysis import capture
 
+    tiny = request.getfixturevalue(name)
     recorder = capture.Recorder(tiny)
     outputs = {}
     hooks = [layer.self_attn.o_proj.register_forward_pre_hook(lambda _, args, index=index: outputs.__setitem__(index, args[0][0].numpy()))
@@ -153,11 +199,12 @@ def test_captured_trace_reproduces_the_models_own_attention(tiny, prompt, tmp_pa
     path = str(tmp_path / "trace.h5")
     capture.write_trace(path, recorder, prompt, logits, record, "tiny")
     with h5py.File(path) as file:
-        theta, count = file.attrs["rope_theta"], file.attrs["n_tokens"]
-        angles = np.arange(count)[:, None] * theta ** (-np.arange(0, 8, 2) / 8)
-        cos, sin = np.tile(np.cos(angles), 2), np.tile(np.sin(angles), 2)
+        count = file.attrs["n_tokens"]
+        thetas = file["layer_rope_theta"][:] if name == "local" else [file.attrs["rope_theta"]] * 2
         turn = lambda x, rows: x * cos[rows] + np.concatenate([-x[..., 4:], x[..., :4]], -1) * sin[rows]
-        for layer in range(2):
+        for layer, theta in enumerate(thetas):
+            angles = np.arange(count)[:, None] * theta ** (-np.arange(0, 8, 2) / 8)
+            cos, sin = np.tile(np.cos(angles), 2), np.tile(np.sin(angles), 2)
             group = file[f"layer_{layer:02d}"]
             rows = group["q_positions"][:]
             q, k, v = turn(group["q_pre"][:], rows), turn(group["k_pre"][:], np.arange(count)), group["v"][:]

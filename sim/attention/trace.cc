@@ -158,7 +158,7 @@ RecordedLayer Trace::load_recorded_layer(std::int64_t layer_index) const {
 
 kv::LayerTensors Trace::load_layer(std::int64_t layer_index) const {
   RecordedLayer recorded = load_recorded_layer(layer_index);
-  const kv::Rope rope{info_.rope_theta};
+  const kv::Rope rope{info_.layer_rope_theta(layer_index)};
   std::vector<std::int64_t> positions(static_cast<std::size_t>(info_.num_tokens));
   for (std::size_t position = 0; position < positions.size(); ++position)
     positions[position] = static_cast<std::int64_t>(position);

@@ -43,6 +43,7 @@ struct TraceInfo {
   std::int64_t num_kv_heads = 0;  ///< divides num_query_heads
   std::int64_t head_dim = 0;
   double rope_theta = 0;  ///< 0: no rotation
+  std::vector<double> layer_rope_thetas;  ///< [recorded layer] where layers turn differently; empty: all by rope_theta
   double attention_scale = 0;
   std::int64_t num_tokens = 0;       ///< positions with K and V
   std::int64_t num_context = 0;      ///< tokens compressed when queries are agnostic; the question starts here
@@ -52,6 +53,10 @@ struct TraceInfo {
 
   [[nodiscard]] std::int64_t group_size() const { return num_query_heads / num_kv_heads; }
   [[nodiscard]] std::int64_t num_layers() const { return static_cast<std::int64_t>(layers.size()); }
+  /// @param layer_index  0..num_layers()-1
+  [[nodiscard]] double layer_rope_theta(std::int64_t layer_index) const {
+    return layer_rope_thetas.empty() ? rope_theta : layer_rope_thetas[static_cast<std::size_t>(layer_index)];
+  }
   /// Queries the loss is measured with by default: question and answer. Example: 2021..2047 and 2047..2050 ->
   /// 2021..2050.
   [[nodiscard]] QueryRange question_and_answer() const { return {question.first, answer.last}; }

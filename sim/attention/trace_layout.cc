@@ -102,8 +102,7 @@ class Inspector {
     read_integer("n_context", 1, kMaxTraceTokens, info.num_context);
     attempt([&] {
       info.rope_theta = file_.number_attribute("/", "rope_theta");
-      if (!std::isfinite(info.rope_theta) || info.rope_theta < 0 || (info.rope_theta > 0 && info.rope_theta < 1))
-        add("/@rope_theta", fmt::format("expected 0 (no rotation) or a number from 1, found {}", info.rope_theta));
+      check_rope_theta("/@rope_theta", info.rope_theta);
     });
     attempt([&] {
       info.attention_scale = file_.number_attribute("/", "attn_scale");
@@ -114,11 +113,13 @@ class Inspector {
     if (is_research_) read_integer("n_decode", 0, kMaxTraceTokens, num_decode_);
     read_layers();
     if (!findings_.empty()) return;
+    read_layer_rope_thetas();
 
     if (info.num_query_heads % info.num_kv_heads != 0)
       add("/@n_q_heads",
           fmt::format("{} query heads do not divide among {} KV heads", info.num_query_heads, info.num_kv_heads));
-    if (info.head_dim % 2 != 0 && info.rope_theta != 0)
+    const bool turns = info.rope_theta != 0 || std::ranges::any_of(info.layer_rope_thetas, [](double t) { return t != 0; });
+    if (info.head_dim % 2 != 0 && turns)
       add("/@head_dim", fmt::format("RoPE turns pairs of channels: expected an even number, found {}", info.head_dim));
     info.num_tokens += num_decode_;
     if (info.num_tokens > kMaxTraceTokens)
@@ -139,6 +140,24 @@ class Inspector {
         if (layers[i] < 0 || layers[i] >= layout_.info.num_model_layers || (i > 0 && layers[i] <= layers[i - 1]))
           return add("/layers", fmt::format("expected ascending layers in 0..{}, found {} at index {}",
                                             layout_.info.num_model_layers - 1, layers[i], i));
+    });
+  }
+
+  void check_rope_theta(const std::string& where, double theta) {
+    if (!std::isfinite(theta) || theta < 0 || (theta > 0 && theta < 1))
+      add(where, fmt::format("expected 0 (no rotation) or a number from 1, found {}", theta));
+  }
+
+  void read_layer_rope_thetas() {
+    const std::string where = "/layer_rope_theta";
+    if (!file_.exists(where)) return;
+    attempt([&] {
+      std::vector<double>& thetas = layout_.info.layer_rope_thetas;
+      const std::size_t num_layers = layout_.info.layers.size();
+      if (const std::uint64_t found = file_.info(where).num_elements(); found != num_layers)
+        return add(where, fmt::format("expected one number for each of {} layers, found {}", num_layers, found));
+      thetas = file_.read_doubles(where);
+      for (const double theta : thetas) check_rope_theta(where, theta);
     });
   }
 

@@ -35,6 +35,7 @@ struct SmallTrace {
   std::vector<std::int64_t> question = {7, 9};
   std::vector<std::int64_t> answer = {9, 9};
   std::vector<std::int64_t> layers = {2};
+  std::vector<double> layer_rope_thetas;  ///< empty: not written
   std::vector<std::int64_t> q_positions = {6, 7, 8, 9};
   std::map<std::string, std::vector<std::uint64_t>> shapes = {
       {"/layer_02/k_pre", {2, 10, 4}}, {"/layer_02/v", {2, 10, 4}}, {"/layer_02/q_pre", {4, 4, 4}}};
@@ -54,6 +55,10 @@ struct SmallTrace {
     file.attribute("/", "question", question);
     file.attribute("/", "answer", answer);
     file.dimension("/layers", layers, {"layers"});
+    if (!layer_rope_thetas.empty()) {
+      file.dimension("/bases", std::vector<std::int64_t>(layer_rope_thetas.size()), {"bases"});
+      file.write("/layer_rope_theta", std::span<const double>(layer_rope_thetas), {"/bases"}, {"bases"});
+    }
     file.dimension("/layer_02/q_positions", q_positions, {"positions"});
     for (const auto& [dataset, shape] : shapes) {
       std::uint64_t elements = 1;
@@ -99,6 +104,18 @@ class TraceValidation : public testing::Test {
 TEST_F(TraceValidation, SoundTraceHasNoFindings) {
   EXPECT_THAT(findings([](SmallTrace&) {}), IsEmpty());
   EXPECT_EQ(trace_info(path_).num_context, 7);
+}
+
+TEST_F(TraceValidation, ABaseForEachLayerTakesThePlaceOfTheCommonOne) {
+  EXPECT_THAT(findings([](SmallTrace& trace) { trace.layer_rope_thetas = {1e6}; }), IsEmpty());
+  EXPECT_EQ(trace_info(path_).layer_rope_theta(0), 1e6);
+  EXPECT_EQ(Trace::open(path_).load_layer(0).front().rope.theta, 1e6);
+  EXPECT_THAT(findings([](SmallTrace& trace) { trace.layer_rope_thetas = {0.5}; }),
+              ElementsAre(HasSubstr("/layer_rope_theta: expected 0 (no rotation) or a number from 1, found 0.5")));
+  EXPECT_THAT(findings([](SmallTrace& trace) {
+                trace.layer_rope_thetas = {1e4, 1e6};
+              }),
+              ElementsAre(HasSubstr("/layer_rope_theta: expected one number for each of 1 layers, found 2")));
 }
 
 TEST_F(TraceValidation, EveryWrongAttributeIsNamed) {

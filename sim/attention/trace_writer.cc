@@ -32,6 +32,9 @@ void write_header(hdf5::OutputFile& file, const Trace& trace) {
   file.attribute("/", "question", std::vector<std::int64_t>{info.question.first, info.question.last});
   file.attribute("/", "answer", std::vector<std::int64_t>{info.answer.first, info.answer.last});
   file.dimension("/layers", info.layers, {"recorded model layers"});
+  if (!info.layer_rope_thetas.empty())
+    file.write("/layer_rope_theta", std::span<const double>(info.layer_rope_thetas), {"/layers"},
+               {"RoPE base of each recorded layer"});
 }
 
 void write_tokens(hdf5::OutputFile& file, const Trace& trace) {

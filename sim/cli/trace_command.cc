@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <set>
 
 #include "attention/synthetic.h"
 #include "attention/trace.h"
@@ -43,6 +44,13 @@ std::string info_json(const attention::Trace& trace) {
       .str();
 }
 
+/// "100000", "none", or "10000, 1e+06 by layer"
+std::string rope_text(const attention::TraceInfo& info) {
+  const std::set<double> by_layer(info.layer_rope_thetas.begin(), info.layer_rope_thetas.end());
+  if (!by_layer.empty()) return fmt::format("{:g} by layer", fmt::join(by_layer, ", "));
+  return info.rope_theta == 0 ? "none" : fmt::format("{:g}", info.rope_theta);
+}
+
 int info(const Arguments& arguments) {
   const attention::Trace trace = attention::Trace::open(only_file(arguments));
   const attention::TraceInfo& found = trace.info();
@@ -56,7 +64,7 @@ int info(const Arguments& arguments) {
   row("model", fmt::format("{} ({} layers)", found.model, found.num_model_layers));
   row("recorded layers", fmt::format("{}", fmt::join(found.layers, ", ")));
   row("heads", fmt::format("{} query, {} KV, head_dim {}", found.num_query_heads, found.num_kv_heads, found.head_dim));
-  row("RoPE base", found.rope_theta == 0 ? "none" : fmt::format("{:g}", found.rope_theta));
+  row("RoPE base", rope_text(found));
   row("tokens", fmt::format("{}, of which {} are context", found.num_tokens, found.num_context));
   const std::vector<std::int64_t> queries = trace.query_positions(0);
   if (!queries.empty()) row("queries", fmt::format("{} at {}..{}", queries.size(), queries.front(), queries.back()));
