@@ -11,7 +11,7 @@
 namespace kvtide::loss {
 namespace {
 
-constexpr double kSmallestOutput = 1e-12;  // below it an output has no direction to lose
+constexpr double kSmallestEnergy = 1e-24;  // below it an output has no direction to lose
 
 double power_of(double reading) {
   return std::pow(reading, kReadingPower);
@@ -42,32 +42,46 @@ std::size_t AnswerReading::token_of(std::int64_t position) const {
 }
 
 void AnswerReading::add_evicted(const HeadReference& reference, const kv::PositionRuns& evicted) {
-  std::vector<bool> is_lost;  // [position of the fact]
-  for (std::int64_t j = places_.fact.begin; j < places_.fact.end; ++j) is_lost.push_back(kv::contains(evicted, j));
   for (std::int64_t row = 0; row < reference.num_rows(); ++row) {
-    const std::int64_t query = reference.row_positions[static_cast<std::size_t>(row)];
-    const bool sees_compressed = query >= first_compressed_query_;
-    const std::size_t token = token_of(query);
-    const bool is_own = token < own_.size();
-    Share& question = question_[is_own ? token + 1 : 0];
-    for (std::int64_t j = places_.fact.begin; j < places_.fact.end; ++j) {
-      const double read = power_of(reference.weights(row, j));
-      question.read += read;
-      if (sees_compressed && is_lost[static_cast<std::size_t>(j - places_.fact.begin)]) question.lost += read;
-    }
-    if (!is_own) continue;
-    const auto loses = [&](std::int64_t position) { return sees_compressed && kv::contains(evicted, position); };
-    const std::int64_t source = places_.sources[token];
-    const double attention = reference.weights(row, source);
-    const double carried = carried_energy(reference, row, source);
-    const double unfound = missed_[token].compressed - missed_[token].full;
-    const double sureness = 1 / (1 + (1 - attention) * std::expm1(kMatchLogits * unfound));
-    add_copied(token, carried, loses(source) ? 1 : 1 - sureness);
-    if (source == 0) continue;
-    const double missed = 1 - power_of(reference.weights(row, source - 1));
-    of_layer_[token].full *= missed;
-    if (!loses(source - 1)) of_layer_[token].compressed *= missed;
+    add_row(reference, row, [&](std::int64_t position) { return kv::contains(evicted, position) ? 1.0 : 0.0; });
   }
+}
+
+void AnswerReading::add_cache(const HeadReference& reference, const kv::HeadCache& cache) {
+  const HeadComparison comparison = compare_head(reference, cache, /*with_outputs=*/true);
+  for (std::int64_t row = 0; row < reference.num_rows(); ++row) {
+    double noise = 0;
+    if (!comparison.identical()) {
+      noise = (reference.outputs.row(row) - comparison.outputs.row(row)).squaredNorm() /
+              std::max(reference.outputs.row(row).squaredNorm(), kSmallestEnergy);
+    }
+    add_row(reference, row, [lost = std::min(noise, 1.0)](std::int64_t) { return lost; });
+  }
+}
+
+template <typename LostAt>
+void AnswerReading::add_row(const HeadReference& reference, std::int64_t row, const LostAt& lost_at) {
+  const std::int64_t query = reference.row_positions[static_cast<std::size_t>(row)];
+  const bool sees_compressed = query >= first_compressed_query_;
+  const auto lost = [&](std::int64_t position) { return sees_compressed ? lost_at(position) : 0.0; };
+  const std::size_t token = token_of(query);
+  const bool is_own = token < own_.size();
+  Share& question = question_[is_own ? token + 1 : 0];
+  for (std::int64_t j = places_.fact.begin; j < places_.fact.end; ++j) {
+    const double read = power_of(reference.weights(row, j));
+    question.read += read;
+    question.lost += read * lost(j);
+  }
+  if (!is_own) return;
+  const std::int64_t source = places_.sources[token];
+  const double attention = reference.weights(row, source);
+  const double unfound = missed_[token].compressed - missed_[token].full;
+  const double sureness = 1 / (1 + (1 - attention) * std::expm1(kMatchLogits * unfound));
+  add_copied(token, carried_energy(reference, row, source), 1 - (1 - lost(source)) * sureness);
+  if (source == 0) return;
+  const double found = power_of(reference.weights(row, source - 1));
+  of_layer_[token].full *= 1 - found;
+  of_layer_[token].compressed *= 1 - found * (1 - lost(source - 1));
 }
 
 void AnswerReading::add_copied(std::size_t token, double carried, double lost) {
@@ -85,21 +99,6 @@ void AnswerReading::end_layer() {
     missed_[token].full *= of_layer_[token].full;
     missed_[token].compressed *= of_layer_[token].compressed;
     of_layer_[token] = {};
-  }
-}
-
-void AnswerReading::add_cache(const HeadReference& reference, const kv::HeadCache& cache) {
-  const HeadComparison comparison = compare_head(reference, cache, /*with_outputs=*/true);
-  for (std::int64_t row = 0; row < reference.num_rows(); ++row) {
-    const std::size_t token = token_of(reference.row_positions[static_cast<std::size_t>(row)]);
-    KVTIDE_ASSERT(token < own_.size(), "the answer's queries alone");
-    const double carried = carried_energy(reference, row, places_.sources[token]);
-    double error = 0;
-    if (!comparison.identical()) {
-      error = (reference.outputs.row(row) - comparison.outputs.row(row)).norm() /
-              std::max(reference.outputs.row(row).norm(), kSmallestOutput);
-    }
-    add_copied(token, carried, std::min(error, 1.0));
   }
 }
 

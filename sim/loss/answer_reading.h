@@ -14,8 +14,8 @@
 // and what is not found takes from the score of the place to copy from, so that a head that is sure of it (a near 1)
 // hardly cares. Copiers count by the energy they carry. Queries that were run before anything was compressed lose
 // nothing: all of the question but its last token when the cache is compressed behind it.
-// Where a codec changed what a head sees, the copier's loss is the relative output error |o - ohat| / |o| of the token's
-// own query, at most 1; the other two readings are left out.
+// Where a codec changed what a head sees, every reading of a query row loses what noise takes from a signal, the share
+// |o - ohat|^2 / |o|^2 of its output's energy, at most 1, wherever it reads.
 // Approximation: evictions reach the queries only through found_l; what else earlier layers lost is left out.
 //
 // Example: two copiers of one layer read a digit with a |v| = 0.64 and 0.04, so 0.4096 and 0.0016. When the first loses
@@ -55,7 +55,8 @@ class AnswerReading {
 
   /// A KV head that only evicts. @param reference  measured with the question's queries and the answer's
   void add_evicted(const HeadReference& reference, const kv::PositionRuns& evicted);
-  /// A KV head under any codec. @param reference  measured with the answer's queries alone @param cache  with entries
+  /// A KV head under any codec. @param reference  measured with the question's queries and the answer's
+  /// @param cache  with entries
   void add_cache(const HeadReference& reference, const kv::HeadCache& cache);
   /// What this layer's heads found is there for the next layer's.
   void end_layer();
@@ -69,6 +70,10 @@ class AnswerReading {
  private:
   /// Answer token that the query at `position` predicts; sources.size() for a query before the first.
   [[nodiscard]] std::size_t token_of(std::int64_t position) const;
+
+  /// @param lost_at  position -> share 0..1 of what the row reads there that the compressed cache lost
+  template <typename LostAt>
+  void add_row(const HeadReference& reference, std::int64_t row, const LostAt& lost_at);
 
   void add_copied(std::size_t token, double carried, double lost);
 

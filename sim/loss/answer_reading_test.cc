@@ -136,9 +136,9 @@ TEST(AnswerReading, UntouchedCacheLosesNothing) {
   EXPECT_DOUBLE_EQ(reading.lost_share()[0], 0.0);
 }
 
-// Values halved by a codec: every output is half as long, |o - ohat| / |o| = 1/2. Doubled three times over they are
-// wrong by more than themselves, and the share stops at 1.
-TEST(AnswerReading, CodecCountsByItsOutputErrorUpToAll) {
+// Values halved by a codec: every output is half as long, |o - ohat|^2 / |o|^2 = 1/4. Eight times as long they are wrong
+// by more than themselves, and the share stops at 1.
+TEST(AnswerReading, CodecCountsByTheEnergyOfItsOutputErrorUpToAll) {
   kv::HeadTensors head = white_head(6, 1, 4);
   const HeadReference reference = make_head_reference(head, {6, 6});
   const AnswerPlaces places{{2}, {2, 3}, 6};
@@ -146,11 +146,24 @@ TEST(AnswerReading, CodecCountsByItsOutputErrorUpToAll) {
   cache.entries->v *= 0.5F;
   AnswerReading half(places, 6);
   half.add_cache(reference, cache);
-  EXPECT_NEAR(half.lost_share()[0], lost_when_kept(0.5), 1e-6);
+  EXPECT_NEAR(half.lost_share()[0], lost_when_kept(0.75), 1e-6);
   cache.entries->v *= 16.0F;
   AnswerReading all(places, 6);
   all.add_cache(reference, cache);
   EXPECT_DOUBLE_EQ(all.lost_share()[0], 1.0);
+}
+
+// Query 5 asks, query 6 copies, both with outputs half as long: each reading keeps 3/4, in series 9/16.
+TEST(AnswerReading, CodecTakesFromTheQuestionToo) {
+  kv::HeadTensors head = white_head(5, 2, 4);
+  kv::HeadCache cache = identity_cache(head);
+  cache.entries->v *= 0.5F;
+  AnswerReading reading({{2}, {2, 3}, 6}, 5);
+  reading.add_cache(make_head_reference(head, {5, 6}), cache);
+  EXPECT_NEAR(reading.lost_share()[0], lost_when_kept(9.0 / 16), 1e-6);
+  AnswerReading asked_before({{2}, {2, 3}, 6}, 6);
+  asked_before.add_cache(make_head_reference(head, {5, 6}), cache);
+  EXPECT_NEAR(asked_before.lost_share()[0], lost_when_kept(3.0 / 4), 1e-6);
 }
 
 }  // namespace

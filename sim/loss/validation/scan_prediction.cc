@@ -98,19 +98,15 @@ std::vector<PredictedAnswer> predict_prompt(const std::string& capture, const st
   compressions.reserve(settings.size());
   for (const AskedSetting& setting : settings) compressions.push_back(compression_of(setting));
   std::vector<AnswerReading> readings;
-  bool has_codecs = false;
-  for (std::size_t index = 0; index < settings.size(); ++index) {
-    readings.emplace_back(answer.places, compressed_tokens(settings[index].setting));
-    has_codecs = has_codecs || !kv::only_evicts(compressions[index]);
+  for (const AskedSetting& setting : settings) {
+    readings.emplace_back(answer.places, compressed_tokens(setting.setting));
   }
 
   for (std::int64_t layer = 0; layer < trace.num_layers(); ++layer) {
     const kv::LayerTensors tensors = trace.load_layer(layer);
     std::vector<HeadReference> asking;  // the question's queries and the answer's
-    std::vector<HeadReference> answering;
     for (const kv::HeadTensors& head : tensors) {
       asking.push_back(make_head_reference(head, {info.question.first, info.answer.last}));
-      if (has_codecs) answering.push_back(make_head_reference(head, {info.answer.first, info.answer.last}));
     }
     std::array<std::optional<kv::LayerScores>, 2> scores;  // by time
     for (std::size_t index = 0; index < settings.size(); ++index) {
@@ -126,8 +122,8 @@ std::vector<PredictedAnswer> predict_prompt(const std::string& capture, const st
         const auto num_heads = static_cast<std::int64_t>(tensors.size());
         const kv::LayerCache cache =
             kv::compress_layer(compressions[index], tokens, num_heads, info.head_dim, *of_time, &tensors);
-        for (std::size_t head = 0; head < answering.size(); ++head) {
-          readings[index].add_cache(answering[head], cache.heads[head]);
+        for (std::size_t head = 0; head < asking.size(); ++head) {
+          readings[index].add_cache(asking[head], cache.heads[head]);
         }
       }
       readings[index].end_layer();
