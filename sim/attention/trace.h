@@ -42,7 +42,7 @@ struct TraceInfo {
   std::int64_t num_query_heads = 0;
   std::int64_t num_kv_heads = 0;  ///< divides num_query_heads
   std::int64_t head_dim = 0;
-  double rope_theta = 0;  ///< 0: no rotation
+  double rope_theta = 0;                  ///< 0: no rotation
   std::vector<double> layer_rope_thetas;  ///< [recorded layer] where layers turn differently; empty: all by rope_theta
   double attention_scale = 0;
   std::int64_t num_tokens = 0;       ///< positions with K and V

@@ -118,7 +118,8 @@ class Inspector {
     if (info.num_query_heads % info.num_kv_heads != 0)
       add("/@n_q_heads",
           fmt::format("{} query heads do not divide among {} KV heads", info.num_query_heads, info.num_kv_heads));
-    const bool turns = info.rope_theta != 0 || std::ranges::any_of(info.layer_rope_thetas, [](double t) { return t != 0; });
+    const bool turns =
+        info.rope_theta != 0 || std::ranges::any_of(info.layer_rope_thetas, [](double t) { return t != 0; });
     if (info.head_dim % 2 != 0 && turns)
       add("/@head_dim", fmt::format("RoPE turns pairs of channels: expected an even number, found {}", info.head_dim));
     info.num_tokens += num_decode_;
