@@ -4,16 +4,47 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "base/error.h"
 #include "kv/compression/dot_products.h"
+#include "kv/compression/softmax_columns.h"
 
 namespace kvtide::kv {
 namespace {
 
 /// Up to so many queries a query head the keys are read as they lie.
 constexpr std::int64_t kFewRows = 2;
+/// Blocks of queries whose sums are float32 before float64 takes over: the error of a sum does not grow with the queries.
+constexpr std::int64_t kBlocksAtOnce = 8;
+
+/// Keys that a row of queries sees.
+std::int64_t num_seen(const HeadTensors& head, std::int64_t row, std::int64_t num_keys) {
+  return std::min(num_keys, head.q_positions[static_cast<std::size_t>(row)] + 1);
+}
+
+const float* query_of(const HeadTensors& head, std::int64_t query_head, std::int64_t row) {
+  return head.q_post.row(query_head * head.num_queries() + row).data();
+}
+
+/// One row of logits after the other.
+std::vector<double> columns_of_few(const HeadTensors& head, QueryRows rows, std::int64_t num_keys,
+                                   std::span<const double> weights) {
+  std::vector<double> sums(static_cast<std::size_t>(num_keys), 0.0);
+  ProductSpace space(num_keys);
+  for (std::int64_t query_head = 0; query_head < head.group_size; ++query_head) {
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const std::int64_t seen = num_seen(head, row, num_keys);
+      float* logits = space.data();
+      single_row_products(query_of(head, query_head, row), head.k_post, seen, head.attention_scale, logits);
+      const double total = exponentials(logits, seen);
+      const double weight = (weights.empty() ? 1.0 : weights[static_cast<std::size_t>(row - rows.begin)]) / total;
+      for (std::int64_t key = 0; key < seen; ++key) {
+        sums[static_cast<std::size_t>(key)] += weight * static_cast<double>(logits[key]);
+      }
+    }
+  }
+  return sums;
+}
 
 }  // namespace
 
@@ -30,46 +61,33 @@ QueryRows query_rows(const HeadTensors& head, std::int64_t first, std::int64_t e
 
 std::vector<double> attention_columns(const HeadTensors& head, QueryRows rows, std::int64_t num_keys,
                                       std::span<const double> weights) {
-  const bool is_few = rows.size() <= kFewRows;
-  const TransposedKeys keys(head.k_post, is_few ? 0 : num_keys);
-  const std::int64_t stride = is_few ? num_keys : keys.stride();
+  if (rows.size() <= kFewRows) return columns_of_few(head, rows, num_keys, weights);
+  const KeyProducts keys(head.k_post, num_keys);
+  SoftmaxColumns columns(num_keys);
   std::vector<double> sums(static_cast<std::size_t>(num_keys), 0.0);
-  std::vector<float> partial(static_cast<std::size_t>(num_keys));
-  ProductSpace space(kProductRows * stride);
-  float* logits = space.data();
-  std::array<float, kProductRows> factors{};
-  for (std::int64_t query_head = 0; query_head < head.group_size; ++query_head) {
-    for (std::int64_t row = rows.begin; row < rows.end; row += kProductRows) {
-      const std::int64_t count = std::min(kProductRows, rows.end - row);
-      const auto seen_by = [&](std::int64_t index) {
-        return std::min(num_keys, head.q_positions[static_cast<std::size_t>(row + index)] + 1);
-      };
-      const std::int64_t last_seen = seen_by(count - 1);
-      const float* queries = head.q_post.row(query_head * head.num_queries() + row).data();
-      if (is_few) {
-        for (std::int64_t index = 0; index < count; ++index) {
-          single_row_products(queries + index * head.head_dim(), head.k_post, last_seen, head.attention_scale,
-                              logits + index * stride);
-        }
-      } else {
-        keys.multiply(queries, count, head.attention_scale, last_seen, logits);
+  RowMatrix queries(kQueryLanes, head.head_dim());
+  const std::int64_t num_queries = head.group_size * rows.size();
+  std::int64_t num_blocks = 0;
+  for (std::int64_t first = 0; first < num_queries; first += kQueryLanes) {
+    queries.setZero();
+    std::array<std::int64_t, kQueryLanes> seen{};
+    std::array<double, kQueryLanes> weight{};
+    for (std::int64_t lane = 0; lane < std::min(kQueryLanes, num_queries - first); ++lane) {
+      const std::int64_t index = (first + lane) % rows.size();
+      const std::int64_t row = rows.begin + index;
+      const float* query = query_of(head, (first + lane) / rows.size(), row);
+      for (std::int64_t channel = 0; channel < head.head_dim(); ++channel) {
+        queries(lane, channel) = head.attention_scale * query[channel];
       }
-      for (std::int64_t index = 0; index < count; ++index) {
-        const std::int64_t seen = seen_by(index);
-        float* of_query = logits + index * stride;
-        const double total = exponentials(of_query, seen);
-        const double weight = weights.empty() ? 1.0 : weights[static_cast<std::size_t>(row + index - rows.begin)];
-        factors[static_cast<std::size_t>(index)] = static_cast<float>(weight / total);
-        std::fill(of_query + seen, of_query + last_seen, 0.0F);
-      }
-      // A few float32 additions at a time, then into float64: error of a sum does not grow with the queries.
-      std::fill_n(partial.begin(), last_seen, 0.0F);
-      add_scaled_rows(logits, stride, count, last_seen, factors.data(), partial.data());
-      for (std::int64_t position = 0; position < last_seen; ++position) {
-        sums[static_cast<std::size_t>(position)] += static_cast<double>(partial[static_cast<std::size_t>(position)]);
-      }
+      seen[static_cast<std::size_t>(lane)] = num_seen(head, row, num_keys);
+      weight[static_cast<std::size_t>(lane)] = weights.empty() ? 1.0 : weights[static_cast<std::size_t>(index)];
     }
+    const std::int64_t last_seen = *std::ranges::max_element(seen);
+    keys.multiply(queries.data(), last_seen, columns.logits());
+    columns.add(seen, weight, last_seen);
+    if (++num_blocks % kBlocksAtOnce == 0) columns.move_into(sums);
   }
+  columns.move_into(sums);
   return sums;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/vector_width.h"
+#include "kv/compression/exponential.h"
 
 namespace kvtide::kv {
 namespace {
@@ -29,25 +30,6 @@ void multiply_tile(const float* rows, std::int64_t head_dim, const float* channe
     for (std::int64_t column = 0; column < kColumns; ++column)
       products[row * stride + column] = scale * sums[row][column];
   }
-}
-
-/// e^x for x <= 0: 2^n e^r with |r| <= ln2/2, and 1 + r + r^2 q(r) with a minimax q, within 3e-9 of e^r.
-inline float exponential(float x) {
-  constexpr std::uint32_t kSmallest =
-      0xC2AE0000U;                       // bits of -87: of two numbers below 0 the higher bits are the lower one
-  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
-  const float bounded = std::bit_cast<float>(std::min(std::bit_cast<std::uint32_t>(x), kSmallest));
-  const float shifted = bounded * 1.44269504F + kRound;
-  const float whole = shifted - kRound;
-  float r = bounded - whole * 0.693359375F;
-  r -= whole * -2.12194440e-4F;
-  float q = 1.38145e-3F;
-  q = q * r + 8.36878e-3F;
-  q = q * r + 4.166839e-2F;
-  q = q * r + 1.666652e-1F;
-  q = q * r + 4.9999993e-1F;
-  const float p = q * (r * r) + r + 1.0F;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) + (std::bit_cast<std::uint32_t>(shifted) << 23U));
 }
 
 constexpr std::int64_t kLanes = 64;
@@ -187,7 +169,7 @@ void TransposedKeys::multiply(const float* rows, std::int64_t num_rows, float sc
   const auto multiply_whole = [&](const float* from, std::int64_t count, float* to) {
     if (has_matrix_tiles()) {
       const TileOperand operand(TileOperand::Side::rows, from, count, head_dim_, head_dim_, scale, precision_);
-      tile_product(operand, tiles_, columns, precision_, to, stride_);
+      tile_product(operand, tiles_, count, columns, precision_, to, stride_);
       return;
     }
     for (std::int64_t row = 0; row < count; row += kRows) {
@@ -208,6 +190,26 @@ void TransposedKeys::multiply(const float* rows, std::int64_t num_rows, float sc
   for (std::int64_t row = whole; row < num_rows; ++row) {
     std::copy_n(scratch.data() + (row - whole) * stride_, columns, products + row * stride_);
   }
+}
+
+KeyProducts::KeyProducts(const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys)
+    : keys_(keys.data()), stride_(keys.outerStride()), head_dim_(keys.cols()) {
+  if (has_matrix_tiles()) tiles_ = TileOperand(TileOperand::Side::rows, keys_, num_keys, head_dim_, stride_);
+}
+
+void KeyProducts::multiply(const float* queries, std::int64_t num_keys, float* products) const {
+  if (has_matrix_tiles()) {
+    const TileOperand columns(TileOperand::Side::columns, queries, kQueryLanes, head_dim_, head_dim_);
+    tile_product(tiles_, columns, num_keys, kQueryLanes, TilePrecision::full, products, kQueryLanes);
+    return;
+  }
+  std::vector<float> channels(static_cast<std::size_t>(head_dim_ * kQueryLanes));
+  for (std::int64_t lane = 0; lane < kQueryLanes; ++lane) {
+    for (std::int64_t channel = 0; channel < head_dim_; ++channel) {
+      channels[static_cast<std::size_t>(channel * kQueryLanes + lane)] = queries[lane * head_dim_ + channel];
+    }
+  }
+  matrix_product({keys_, stride_, 1}, num_keys, head_dim_, channels.data(), kQueryLanes, products);
 }
 
 void single_row_products(const float* row, const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys, float scale,

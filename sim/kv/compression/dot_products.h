@@ -6,6 +6,7 @@
 // of float32, about 1e-7 of the sum of |q_c k_c|.
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kv/compression/matrix_tiles.h"
@@ -16,17 +17,18 @@ namespace kvtide::kv {
 /// Rows of a product that are best asked for together.
 inline constexpr std::int64_t kProductRows = 32;
 
-/// Space for products whose rows begin on lines of the processor's caches.
+/// Space for products whose rows begin on lines of the processor's caches; not cleared.
 class ProductSpace {
  public:
-  explicit ProductSpace(std::int64_t num_products) : lines_(static_cast<std::size_t>((num_products + 15) / 16)) {}
-  [[nodiscard]] float* data() { return lines_.front().products; }
+  explicit ProductSpace(std::int64_t num_products)
+      : lines_(std::make_unique_for_overwrite<Line[]>(static_cast<std::size_t>((num_products + 15) / 16))) {}
+  [[nodiscard]] float* data() { return lines_[0].products; }
 
  private:
   struct alignas(64) Line {
     float products[16];
   };
-  std::vector<Line> lines_;
+  std::unique_ptr<Line[]> lines_;
 };
 
 class TransposedKeys {
@@ -51,6 +53,26 @@ class TransposedKeys {
   TilePrecision precision_;
   TileOperand tiles_;            ///< where the processor has tiles
   std::vector<float> channels_;  ///< [channel, stride], where it has none
+};
+
+/// Queries whose products with a key stand side by side.
+inline constexpr std::int64_t kQueryLanes = 64;
+
+/// Keys as they lie, for products with blocks of queries (softmax_columns.h).
+class KeyProducts {
+ public:
+  /// The first `num_keys` rows of `keys`, which outlive this.
+  KeyProducts(const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys);
+
+  /// products[key * kQueryLanes + lane] = queries[lane] . keys[key] for the first `num_keys` (space: rounded up to 32).
+  /// @param queries  [kQueryLanes, head_dim], one after another
+  void multiply(const float* queries, std::int64_t num_keys, float* products) const;
+
+ private:
+  const float* keys_;
+  std::int64_t stride_;
+  std::int64_t head_dim_;
+  TileOperand tiles_;  ///< where the processor has tiles
 };
 
 /// products[key] = scale * (row . keys[key]): one row, for which laying out the keys is not worth while.

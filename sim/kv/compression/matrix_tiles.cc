@@ -176,25 +176,41 @@ KVTIDE_TILE_CODE inline void multiply_pairs(const TileOperand& rows, std::int64_
   _tile_zero(2);
   _tile_zero(3);
   for (std::int64_t chunk = 0; chunk < rows.num_chunks(); ++chunk) {
-    // Rows in tiles 4 and 5, columns in 6 and 7; each load stands just before the first product that needs it.
-    const auto add = [&](std::int64_t row_part, std::int64_t column_part) KVTIDE_TILE_CODE {
-      _tile_loadd(4, rows.tile(2 * row_pair, chunk, row_part), kRowBytes);
-      _tile_loadd(6, columns.tile(2 * column_pair, chunk, column_part), kRowBytes);
+    // Rows in tiles 4 and 5, columns in 6 and 7. Each step from product to product changes the part of one factor only,
+    // since a tile takes half as long to load as to multiply.
+    const auto load_rows = [&](std::int64_t part) KVTIDE_TILE_CODE {
+      _tile_loadd(4, rows.tile(2 * row_pair, chunk, part), kRowBytes);
+      _tile_loadd(5, rows.tile(2 * row_pair + 1, chunk, part), kRowBytes);
+    };
+    const auto load_columns = [&](std::int64_t part) KVTIDE_TILE_CODE {
+      _tile_loadd(6, columns.tile(2 * column_pair, chunk, part), kRowBytes);
+      _tile_loadd(7, columns.tile(2 * column_pair + 1, chunk, part), kRowBytes);
+    };
+    const auto multiply = [&]() KVTIDE_TILE_CODE {
       _tile_dpbf16ps(0, 4, 6);
-      _tile_loadd(7, columns.tile(2 * column_pair + 1, chunk, column_part), kRowBytes);
       _tile_dpbf16ps(1, 4, 7);
-      _tile_loadd(5, rows.tile(2 * row_pair + 1, chunk, row_part), kRowBytes);
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
     };
+    load_rows(1);
     if (is_full) {
-      add(0, 2);
-      add(1, 1);
-      add(2, 0);
+      load_columns(1);
+      multiply();
     }
-    add(0, 1);
-    add(0, 0);
-    add(1, 0);
+    load_columns(0);
+    multiply();
+    if (is_full) {
+      load_rows(2);
+      multiply();
+    }
+    load_rows(0);
+    multiply();
+    load_columns(1);
+    multiply();
+    if (is_full) {
+      load_columns(2);
+      multiply();
+    }
   }
 }
 
@@ -220,14 +236,16 @@ KVTIDE_TILE_CODE inline void add_absolutes(const float* product, float* totals) 
 
 }  // namespace
 
-KVTIDE_TILE_CODE void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_columns,
-                                   TilePrecision precision, float* product, std::int64_t stride) {
+KVTIDE_TILE_CODE void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_rows,
+                                   std::int64_t num_columns, TilePrecision precision, float* product,
+                                   std::int64_t stride) {
   KVTIDE_ASSERT(rows.num_chunks() == columns.num_chunks(), "both factors have the same channels");
   const bool is_full = precision == TilePrecision::full;
   KVTIDE_ASSERT(!is_full || (rows.is_exact() && columns.is_exact()), "all parts of both factors");
   configure();
   const std::int64_t num_pairs = std::min(columns.num_pairs(), (num_columns + kPairRows - 1) / kPairRows);
-  for (std::int64_t row_pair = 0; row_pair < rows.num_pairs(); ++row_pair) {
+  const std::int64_t num_row_pairs = std::min(rows.num_pairs(), (num_rows + kPairRows - 1) / kPairRows);
+  for (std::int64_t row_pair = 0; row_pair < num_row_pairs; ++row_pair) {
     for (std::int64_t column_pair = 0; column_pair < num_pairs; ++column_pair) {
       multiply_pairs(rows, row_pair, columns, column_pair, is_full);
       store_pairs(product + kPairRows * (row_pair * stride + column_pair), stride);
@@ -266,7 +284,8 @@ TileOperand::TileOperand(Side, const float*, std::int64_t, std::int64_t, std::in
   KVTIDE_ASSERT(false, "built without matrix tiles");
 }
 
-void tile_product(const TileOperand&, const TileOperand&, std::int64_t, TilePrecision, float*, std::int64_t) {
+void tile_product(const TileOperand&, const TileOperand&, std::int64_t, std::int64_t, TilePrecision, float*,
+                  std::int64_t) {
   KVTIDE_ASSERT(false, "built without matrix tiles");
 }
 

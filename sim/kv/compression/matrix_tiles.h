@@ -53,9 +53,9 @@ class TileOperand {
   std::unique_ptr<TileRow[]> tiles_;  ///< [tile of 16 rows, chunk of 32 channels, part, 16]
 };
 
-/// product[row * stride + column] = rows[row] . columns[column], for all rows (rounded up to 32) and the first
-/// `num_columns` (rounded up to 32). Only where has_matrix_tiles().
-void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_columns,
+/// product[row * stride + column] = rows[row] . columns[column], for the first `num_rows` and
+/// `num_columns`, both rounded up to 32. Only where has_matrix_tiles().
+void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_rows, std::int64_t num_columns,
                   TilePrecision precision, float* product, std::int64_t stride);
 
 /// sums[row] += sum over columns of |rows[row] . columns[column]|, for all rows (rounded up to 32), in half precision. Only

@@ -20,7 +20,7 @@ TEST(MatrixTiles, ProductsAreAsGoodAsFloat32) {
   const TileOperand right(TileOperand::Side::columns, columns.data(), 70, 50, 50);
   std::vector<float> product(64 * 96);
   for (const TilePrecision precision : {TilePrecision::full, TilePrecision::half}) {
-    tile_product(left, right, 70, precision, product.data(), 96);
+    tile_product(left, right, left.num_pairs() * 32, 70, precision, product.data(), 96);
     const double allowed = std::exp2(precision == TilePrecision::full ? -21 : -15);
     for (std::int64_t row = 0; row < 40; ++row) {
       for (std::int64_t column = 0; column < 70; ++column) {
@@ -41,7 +41,7 @@ TEST(MatrixTiles, ThreePartsHoldAFloat) {
   const TileOperand left(TileOperand::Side::rows, &value, 1, 1, 1);
   const TileOperand right(TileOperand::Side::columns, &value, 1, 1, 1);
   std::vector<float> product(32 * 32);
-  tile_product(left, right, 1, TilePrecision::full, product.data(), 32);
+  tile_product(left, right, 1, 1, TilePrecision::full, product.data(), 32);
   EXPECT_NEAR(product[0], value * value, 1.2e-7F);
   EXPECT_EQ(product[1], 0);
 }
