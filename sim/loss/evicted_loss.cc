@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/error.h"
+#include "base/vector_width.h"
 #include "kv/compression/dot_products.h"
 #include "loss/bits_lost.h"
 
@@ -15,29 +17,20 @@ constexpr double kSmallestOutput = 1e-12;
 /// Below this share of attention kept, u - m o has lost too many of float32's digits: what stays is summed instead.
 constexpr double kSmallestKept = 0.02;
 /// Positions summed in float32 before float64 takes over.
-constexpr std::int64_t kTermsAtOnce = 256;
+constexpr std::size_t kTermsAtOnce = 256;
 
-/// The evicted positions' rows, one behind the other.
-struct Evicted {
+std::vector<std::int64_t> evicted_positions(const kv::EntryTable& table) {
   std::vector<std::int64_t> positions;
-  kv::RowMatrix weights;  ///< [evicted, row]
-  kv::RowMatrix values;   ///< [evicted, channel]
-};
-
-Evicted evicted_of(const HeadReference& reference, const kv::EntryTable& table) {
-  Evicted evicted;
   for (std::size_t position = 0; position < table.entry_of.size(); ++position) {
-    if (table.entry_of[position] < 0) evicted.positions.push_back(static_cast<std::int64_t>(position));
+    if (table.entry_of[position] < 0) positions.push_back(static_cast<std::int64_t>(position));
   }
-  const auto count = static_cast<std::int64_t>(evicted.positions.size());
-  evicted.weights.resize(count, reference.num_rows());
-  evicted.values.resize(count, reference.v.cols());
-  for (std::int64_t index = 0; index < count; ++index) {
-    const std::int64_t position = evicted.positions[static_cast<std::size_t>(index)];
-    evicted.weights.row(index) = reference.weights_by_position.row(position);
-    evicted.values.row(index) = reference.v.row(position);
-  }
-  return evicted;
+  return positions;
+}
+
+/// Rows at the given positions, one behind the other.
+void gather(const kv::RowMatrix& rows, std::span<const std::int64_t> positions, float* gathered) {
+  for (const std::int64_t position : positions)
+    gathered = std::copy_n(rows.row(position).data(), rows.cols(), gathered);
 }
 
 /// sum over the evicted of a_ij and a_ij v_j, [row] and [row, channel].
@@ -46,17 +39,22 @@ struct LostSums {
   DoubleMatrix outputs;
 };
 
-LostSums lost_sums(const Evicted& evicted) {
-  const std::int64_t rows = evicted.weights.cols();
-  LostSums sums{Eigen::VectorXd::Zero(rows), DoubleMatrix::Zero(rows, evicted.values.cols())};
-  kv::RowMatrix part(rows, evicted.values.cols());
+LostSums lost_sums(const HeadReference& reference, std::span<const std::int64_t> evicted) {
+  const std::int64_t rows = reference.num_rows();
+  const std::int64_t channels = reference.v.cols();
+  LostSums sums{Eigen::VectorXd::Zero(rows), DoubleMatrix::Zero(rows, channels)};
+  kv::RowMatrix weights(kTermsAtOnce, rows);
+  kv::RowMatrix values(kTermsAtOnce, channels);
+  kv::RowMatrix part(rows, channels);
   Eigen::RowVectorXf mass(rows);
-  for (std::int64_t first = 0; first < evicted.weights.rows(); first += kTermsAtOnce) {
-    const std::int64_t count = std::min(kTermsAtOnce, evicted.weights.rows() - first);
-    const float* weights = evicted.weights.row(first).data();
-    kv::matrix_product({weights, 1, rows}, rows, count, evicted.values.row(first).data(), part.cols(), part.data());
+  for (; !evicted.empty(); evicted = evicted.subspan(std::min(kTermsAtOnce, evicted.size()))) {
+    const auto some = evicted.first(std::min(kTermsAtOnce, evicted.size()));
+    gather(reference.weights_by_position, some, weights.data());
+    gather(reference.v, some, values.data());
+    const auto count = std::ssize(some);
+    kv::matrix_product({weights.data(), 1, rows}, rows, count, values.data(), channels, part.data());
     sums.outputs += part.cast<double>();
-    mass = evicted.weights.middleRows(first, count).colwise().sum();
+    mass = weights.topRows(count).colwise().sum();
     sums.mass += mass.transpose().cast<double>();
   }
   return sums;
@@ -76,23 +74,21 @@ Eigen::RowVectorXd output_of_kept(const HeadReference& reference, const kv::Entr
   return output;
 }
 
-/// What the products of C and C+ need of each row, [row] or [row, channel].
+/// What C and C+ need of each row, [row] or [row, channel].
 struct RowTerms {
-  kv::RowMatrix error;         ///< f_i e_i
-  kv::RowMatrix output;        ///< f_i ohat_i
-  Eigen::RowVectorXf along;    ///< f_i <ohat_i, e_i>
-  Eigen::RowVectorXf factor;   ///< f_i
-  Eigen::RowVectorXf squared;  ///< f_i |ohat_i|^2
+  kv::RowMatrix vectors;       ///< [2 rows, channel] f_i e_i, then f_i ohat_i
+  std::vector<float> along;    ///< f_i <ohat_i, e_i>
+  std::vector<float> factor;   ///< f_i
+  std::vector<float> squared;  ///< f_i |ohat_i|^2
 };
 
 /// Adds E and E^2. A row that sees none of the evicted positions has no error.
-RowTerms row_terms(const HeadReference& reference, const kv::EntryTable& table, const Evicted& evicted,
+RowTerms row_terms(const HeadReference& reference, const kv::EntryTable& table, std::span<const std::int64_t> evicted,
                    HeadLoss& loss) {
   const std::int64_t rows = reference.num_rows();
   const double row_weight = 1.0 / static_cast<double>(rows);
-  const LostSums lost = lost_sums(evicted);
-  RowTerms terms{kv::RowMatrix(rows, reference.v.cols()), kv::RowMatrix(rows, reference.v.cols()),
-                 Eigen::RowVectorXf(rows), Eigen::RowVectorXf(rows), Eigen::RowVectorXf(rows)};
+  const LostSums lost = lost_sums(reference, evicted);
+  RowTerms terms{kv::RowMatrix(2 * rows, reference.v.cols()), {}, {}, {}};
   for (std::int64_t row = 0; row < rows; ++row) {
     const Eigen::RowVectorXd full = reference.outputs.row(row);
     const double kept = 1 - lost.mass(row);
@@ -108,38 +104,61 @@ RowTerms row_terms(const HeadReference& reference, const kv::EntryTable& table, 
     const double relative = error.norm() / norm;
     loss.output_error += row_weight * relative;
     loss.output_error_squared += row_weight * relative * relative;
-    terms.error.row(row) = (factor * error).cast<float>();
-    terms.output.row(row) = (factor * output).cast<float>();
-    terms.along(row) = static_cast<float>(factor * output.dot(error));
-    terms.factor(row) = static_cast<float>(factor);
-    terms.squared(row) = static_cast<float>(factor * output.squaredNorm());
+    terms.vectors.row(row) = (factor * error).cast<float>();
+    terms.vectors.row(rows + row) = (factor * output).cast<float>();
+    terms.along.push_back(static_cast<float>(factor * output.dot(error)));
+    terms.factor.push_back(static_cast<float>(factor));
+    terms.squared.push_back(static_cast<float>(factor * output.squaredNorm()));
   }
   return terms;
 }
 
-void attribute(const Evicted& evicted, const RowTerms& terms, HeadLoss& loss) {
-  const std::int64_t rows = evicted.weights.cols();
-  const std::int64_t channels = evicted.values.cols();
-  kv::RowMatrix along_error(kTermsAtOnce, channels);
-  kv::RowMatrix along_output(kTermsAtOnce, channels);
-  kv::RowMatrix squares;
-  Eigen::VectorXf signed_loss;
-  Eigen::VectorXf loss_size;
-  for (std::int64_t first = 0; first < evicted.weights.rows(); first += kTermsAtOnce) {
-    const std::int64_t count = std::min(kTermsAtOnce, evicted.weights.rows() - first);
-    const auto weights = evicted.weights.middleRows(first, count);
-    const auto values = evicted.values.middleRows(first, count);
-    squares = weights.cwiseAbs2();
-    kv::matrix_product({weights.data(), rows, 1}, count, rows, terms.error.data(), channels, along_error.data());
-    kv::matrix_product({squares.data(), rows, 1}, count, rows, terms.output.data(), channels, along_output.data());
-    signed_loss = values.cwiseProduct(along_error.topRows(count)).rowwise().sum() - weights * terms.along.transpose();
-    loss_size = values.rowwise().squaredNorm().cwiseProduct(squares * terms.factor.transpose()) -
-                2 * values.cwiseProduct(along_output.topRows(count)).rowwise().sum() +
-                squares * terms.squared.transpose();
-    for (std::int64_t index = 0; index < count; ++index) {
-      const auto position = static_cast<std::size_t>(evicted.positions[static_cast<std::size_t>(first + index)]);
-      loss.output_loss_signed[position] = static_cast<double>(signed_loss(index));
-      loss.output_loss[position] = std::max(0.0, static_cast<double>(loss_size(index)));
+constexpr std::int64_t kLanes = 16;
+
+/// Both sums of one position over the rows. @param along_error, along_output  [row] <v_j, f_i e_i>, <v_j, f_i ohat_i>
+KVTIDE_EVERY_VECTOR_WIDTH
+void sum_of_position(const float* weights, const float* along_error, const float* along_output, std::int64_t rows,
+                     const RowTerms& terms, float square, float sums[2]) {
+  const float* along = terms.along.data();
+  const float* factor = terms.factor.data();
+  const float* squared = terms.squared.data();
+  float of_signed[kLanes] = {};
+  float of_size[kLanes] = {};
+  const auto add = [&](std::int64_t row, std::int64_t lane) {
+    of_signed[lane] += weights[row] * (along_error[row] - along[row]);
+    of_size[lane] += weights[row] * weights[row] * (factor[row] * square - 2 * along_output[row] + squared[row]);
+  };
+  std::int64_t row = 0;
+  for (; row + kLanes <= rows; row += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) add(row + lane, lane);
+  }
+  for (std::int64_t lane = 0; row + lane < rows; ++lane) add(row + lane, lane);
+  sums[0] = sums[1] = 0;
+  for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+    sums[0] += of_signed[lane];
+    sums[1] += of_size[lane];
+  }
+}
+
+void attribute(const HeadReference& reference, std::span<const std::int64_t> evicted, const RowTerms& terms,
+               HeadLoss& loss) {
+  constexpr auto kAtOnce = static_cast<std::size_t>(kv::kProductRows);
+  const std::int64_t rows = reference.num_rows();
+  const kv::TransposedKeys vectors(terms.vectors, 2 * rows);
+  kv::ProductSpace products(kv::kProductRows * vectors.stride());
+  kv::RowMatrix values(kv::kProductRows, reference.v.cols());
+  for (; !evicted.empty(); evicted = evicted.subspan(std::min(kAtOnce, evicted.size()))) {
+    const auto some = evicted.first(std::min(kAtOnce, evicted.size()));
+    gather(reference.v, some, values.data());
+    vectors.multiply(values.data(), std::ssize(some), 1.0F, 2 * rows, products.data());
+    for (std::int64_t index = 0; index < std::ssize(some); ++index) {
+      const std::int64_t position = some[static_cast<std::size_t>(index)];
+      const float* of_position = products.data() + index * vectors.stride();
+      float sums[2];
+      sum_of_position(reference.weights_by_position.row(position).data(), of_position, of_position + rows, rows, terms,
+                      values.row(index).squaredNorm(), sums);
+      loss.output_loss_signed[static_cast<std::size_t>(position)] = static_cast<double>(sums[0]);
+      loss.output_loss[static_cast<std::size_t>(position)] = std::max(0.0, static_cast<double>(sums[1]));
     }
   }
 }
@@ -156,15 +175,15 @@ HeadLoss evicted_loss(const HeadReference& reference, const kv::HeadCache& cache
        {&loss.lost_mass, &loss.mass_loss, &loss.output_loss, &loss.output_loss_signed, &loss.bits_lost}) {
     profile->assign(positions, 0.0);
   }
-  const Evicted evicted = evicted_of(reference, table);
-  for (const std::int64_t evicted_position : evicted.positions) {
+  const std::vector<std::int64_t> evicted = evicted_positions(table);
+  for (const std::int64_t evicted_position : evicted) {
     const auto position = static_cast<std::size_t>(evicted_position);
     loss.lost_mass[position] = reference.attention[position];
     loss.mass_loss[position] = 1;
     loss.bits_lost[position] = kFp16Bits;
   }
-  if (evicted.positions.empty()) return loss;
-  attribute(evicted, row_terms(reference, table, evicted, loss), loss);
+  if (evicted.empty()) return loss;
+  attribute(reference, evicted, row_terms(reference, table, evicted, loss), loss);
   return loss;
 }
 

@@ -7,7 +7,7 @@
 //   delta_ij = a_ij (v_j - ohat_i), so that with f_i = w_i / |o_i|^2
 //   C(j)  = sum_i f_i <delta_ij, e_i> = <v_j, sum_i a_ij f_i e_i> - sum_i a_ij f_i <ohat_i, e_i>
 //   C+(j) = sum_i f_i |delta_ij|^2 = |v_j|^2 sum_i a_ij^2 f_i - 2 <v_j, sum_i a_ij^2 f_i ohat_i> + sum_i a_ij^2 f_i |ohat_i|^2
-// Three products of [evicted, rows] with [rows, head_dim] or its transposed instead of a vector for every row and position.
+// A product of [rows, evicted] with the values makes u; one of the values with all f_i e_i and f_i ohat_i makes the rest.
 //
 // Example: keys of equal score with values 1 and 3, the second evicted: m = 1/2, u = 3/2, o = 2, e = (3/2 - 1) / (1/2) = 1,
 // ohat = 1, f = 1/4: C(2) = 3 * (1/2 * 1/4 * 1) - 1/2 * 1/4 * 1 = 1/4.
