@@ -83,7 +83,7 @@ kv::Evict read_evict(const Value& value, NameResolver& resolver) {
   }
   stage.rest = read_named(value, "rest",
                           {kv::Rest::dropped, kv::Rest::unread, kv::Rest::host, kv::Rest::values, kv::Rest::weighted,
-                           kv::Rest::votes, kv::Rest::following, kv::Rest::compensated});
+                           kv::Rest::votes, kv::Rest::neighbours, kv::Rest::following, kv::Rest::compensated});
   if (const Value similarity = value.at("similarity"); similarity.exists()) {
     stage.similarity = similarity.as_number({.min = -1, .max = 1});
   }

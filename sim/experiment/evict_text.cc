@@ -57,6 +57,8 @@ std::string to_string(kv::Rest value) {
       return "weighted";
     case kv::Rest::votes:
       return "votes";
+    case kv::Rest::neighbours:
+      return "neighbours";
     case kv::Rest::following:
       return "following";
     case kv::Rest::compensated:

@@ -202,6 +202,9 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
       } else if (evict->rest == Rest::following) {
         flops += elements * (1 - kept) * static_cast<double>(evict->spread);
         read_elements += elements / 2;
+      } else if (evict->rest == Rest::neighbours) {  // a cosine, a distance and a weighted sum
+        flops += 4 * elements;
+        read_elements += elements;
       } else if (evict->rest == Rest::compensated) {
         flops += elements * (1 - kept);
         read_elements += elements;

@@ -224,7 +224,7 @@ TEST(PolicyMatrix, ScoringIsChargedToTheMachine) {
 std::vector<Row> rests() {
   std::vector<Row> rows;
   for (const kv::Rest rest : {kv::Rest::unread, kv::Rest::host, kv::Rest::values, kv::Rest::weighted, kv::Rest::votes,
-                              kv::Rest::following, kv::Rest::compensated}) {
+                              kv::Rest::neighbours, kv::Rest::following, kv::Rest::compensated}) {
     for (const char* scorer : {"attention_sum", "knorm", "quest", "streaming"}) {
       kv::Evict stage{.granularity = kv::Granularity::token, .rest = rest, .spread = 4};
       rows.push_back({std::string(scorer) + "/rest" + std::to_string(static_cast<int>(rest)), with(scorer, 16, stage)});

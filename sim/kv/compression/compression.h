@@ -60,6 +60,7 @@ enum class Rest : std::uint8_t {
   values,       ///< value folded into the kept position of the most similar key (kvpress MergingPress)
   weighted,     ///< key and value averaged into the kept position of the most similar key (D2O, arXiv 2406.13035)
   votes,        ///< the same by count, and the entry weighs as many positions as it holds (KeepKV, arXiv 2504.09936)
+  neighbours,   ///< runs of alike keys become one entry around the kept position (KVMerger, arXiv 2407.08454)
   following,    ///< value spread over the kept positions that follow (CaM, proceedings.mlr.press/v235)
   compensated,  ///< one entry a head with their mean key and value and their number as weight (arXiv 2407.15891)
 };
@@ -83,7 +84,8 @@ struct Evict {
   std::string kept_file = {};            ///< scorer `file`: where choices or scores are read, and whose
   std::string kept_method = {};
   Rest rest = Rest::dropped;
-  double similarity = 0;     ///< values, weighted, votes: cosine of keys below which a position is dropped instead
+  double similarity =
+      0;  ///< values, weighted, votes, neighbours: cosine of keys below which a position is dropped instead
   std::int64_t spread = 32;  ///< following: kept positions that share a value
   bool operator==(const Evict&) const = default;
 };

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kv/compression/merged_values.h"
+#include "kv/compression/neighbour_merge.h"
 #include "kv/compression/scorer.h"
 #include "kv/compression/working_layer.h"
 
@@ -38,6 +39,17 @@ void write_out(const HeadTensors& tensors, EntryTable& table) {
   }
 }
 
+/// Replaces an entry by the sums of its members over their weight.
+void set_entry(EntryTable& table, std::int64_t entry, const Eigen::RowVectorXd& key, const Eigen::RowVectorXd& value,
+               double weight) {
+  RowMatrix rows(2, key.cols());
+  rows.row(0) = (key / weight).cast<float>();
+  rows.row(1) = (value / weight).cast<float>();
+  round_to_half(rows);
+  table.k.row(entry) = rows.row(0);
+  table.v.row(entry) = rows.row(1);
+}
+
 /// weighted and votes: evicted positions become members of the kept entry most like them. Entry of kept[j] is j.
 void average_into_kept(const RestOfHead& rest, const std::vector<std::int64_t>& kept, EntryTable& table) {
   const NearestKept nearest = nearest_kept(*rest.tensors, rest.num_positions, kept);
@@ -61,13 +73,29 @@ void average_into_kept(const RestOfHead& rest, const std::vector<std::int64_t>& 
   for (std::int64_t entry = 0; entry < num_kept; ++entry) {
     const std::int64_t count = members[static_cast<std::size_t>(entry)];
     if (count == 1) continue;
-    RowMatrix key = (keys.row(entry) / weights[static_cast<std::size_t>(entry)]).cast<float>();
-    RowMatrix value = (values.row(entry) / weights[static_cast<std::size_t>(entry)]).cast<float>();
-    round_to_half(key);
-    round_to_half(value);
-    table.k.row(entry) = key;
-    table.v.row(entry) = value;
+    set_entry(table, entry, keys.row(entry), values.row(entry), weights[static_cast<std::size_t>(entry)]);
     if (by_count) table.bias[static_cast<std::size_t>(entry)] = std::log(static_cast<float>(count));
+  }
+}
+
+void merge_neighbours(const RestOfHead& rest, const std::vector<std::int64_t>& kept, EntryTable& table) {
+  const HeadTensors& tensors = *rest.tensors;
+  const std::vector<NeighbourSet> sets = neighbour_sets(tensors, rest.evicted, kept, rest.stage.similarity);
+  for (std::size_t entry = 0; entry < sets.size(); ++entry) {
+    const NeighbourSet& members = sets[entry];
+    if (members.empty()) continue;
+    const std::vector<double> weights = gaussian_weights(tensors.k_post, kept[entry], members);
+    Eigen::RowVectorXd key = tensors.k_post.row(kept[entry]).cast<double>();
+    Eigen::RowVectorXd value = tensors.v.row(kept[entry]).cast<double>();
+    double total = 1;
+    for (std::size_t member = 0; member < members.size(); ++member) {
+      key += weights[member] * tensors.k_post.row(members[member]).cast<double>();
+      value += weights[member] * tensors.v.row(members[member]).cast<double>();
+      total += weights[member];
+      table.entry_of[static_cast<std::size_t>(members[member])] = static_cast<std::int32_t>(entry);
+    }
+    set_entry(table, static_cast<std::int64_t>(entry), key, value, total);
+    table.bias[entry] = std::log(static_cast<float>(members.size() + 1));
   }
 }
 
@@ -141,7 +169,7 @@ void settle_rest(const RestOfHead& rest, HeadCache& cache) {
     return;
   }
   if (rest.evicted.empty()) return;
-  if (kind == Rest::votes) {
+  if (kind == Rest::votes || kind == Rest::neighbours) {
     first.k_metadata += kVoteBytes * static_cast<Bytes>(rest.num_positions - num_positions_of(rest.evicted));
   }
   if (kind == Rest::compensated) {
@@ -159,6 +187,8 @@ void settle_rest(const RestOfHead& rest, HeadCache& cache) {
     table.v.topRows(values.rows()) = values;
   } else if (kind == Rest::weighted || kind == Rest::votes) {
     average_into_kept(rest, kept, table);
+  } else if (kind == Rest::neighbours) {
+    merge_neighbours(rest, kept, table);
   } else if (kind == Rest::following) {
     spread_over_following(rest, kept, table);
   } else {

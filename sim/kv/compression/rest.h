@@ -5,6 +5,8 @@
 //   weighted     k_j <- (e k_j + sum e^u_i k_i) / (e + sum e^u_i), values alike, over the evicted i whose most similar
 //                kept key is j, u_i the cosine, if it is at least `similarity` (D2O, arXiv 2406.13035)
 //   votes        plain means over j and its i, logit bias ln of their number; 2 B a kept entry for the votes
+//   neighbours   runs of neighbouring alike keys with Gaussian weights (neighbour_merge.h), bias ln of their number; 2 B a kept
+//                entry for it
 //   following    v_i p / m to each of the next m = `spread` kept positions, p = min(1, score of i / their mean score): the
 //                expected value of CaM's draw; fewer than m where the text ends
 //   compensated  one more entry, mean key and value of the evicted, bias ln of their number
