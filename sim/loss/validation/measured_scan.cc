@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/quoted_text.h"
 #include "config/csv_table.h"
+#include "hdf5/child_trial.h"
 #include "hdf5/hdf5_file.h"
 
 namespace kvtide::loss {
@@ -29,7 +30,31 @@ const std::string& one_of(const config::CsvTable& table, std::size_t row, std::s
   return found;
 }
 
-std::string scan_of(const hdf5::InputFile& prompts, const config::CsvTable& table, bool has_prefix) {
+/// One scan's prompts: contexts of one length, and where in each the probed fact starts.
+struct PromptGroup {
+  std::string name;
+  std::int64_t length = 0;  ///< of a context, tokens
+  std::set<std::int64_t> starts;
+};
+
+/// In the order of names; groups laid out otherwise are of no scan by position.
+std::vector<PromptGroup> read_groups(const std::string& path) {
+  const hdf5::InputFile file(path);
+  std::vector<PromptGroup> groups;
+  for (const std::string& name : file.children("/")) {
+    const std::string contexts = fmt::format("/{}/context_ids", name);
+    const std::string starts = fmt::format("/{}/probe_start", name);
+    if (!file.is_group("/" + name) || !file.exists(contexts) || !file.exists(starts)) continue;
+    const std::vector<std::uint64_t> shape = file.info(contexts).shape;
+    if (shape.size() != 2 || shape[1] > kMaxTokens) continue;
+    const std::vector<std::int64_t> held = file.read_integers(starts);
+    groups.push_back({name, static_cast<std::int64_t>(shape[1]), {held.begin(), held.end()}});
+  }
+  return groups;
+}
+
+std::string scan_of(const std::vector<PromptGroup>& groups, const std::string& prompts, const config::CsvTable& table,
+                    bool has_prefix) {
   if (has_prefix) return "prefix";
   std::set<std::int64_t> starts;
   std::int64_t length = 0;
@@ -37,23 +62,18 @@ std::string scan_of(const hdf5::InputFile& prompts, const config::CsvTable& tabl
     starts.insert(table.integer(row, "probe_start", 0, kMaxKey));
     length = std::max(length, table.integer(row, "context_len", 1, kMaxTokens));
   }
-  for (const std::string& group : prompts.children("/")) {
-    const std::string contexts = fmt::format("/{}/context_ids", group);
-    if (!prompts.is_group("/" + group) || !prompts.exists(contexts)) continue;
-    const auto shape = prompts.info(contexts).shape;
-    if (shape.size() != 2 || static_cast<std::int64_t>(shape[1]) != length) continue;
-    const std::vector<std::int64_t> held = prompts.read_integers(fmt::format("/{}/probe_start", group));
-    const std::set<std::int64_t> known(held.begin(), held.end());
-    if (std::ranges::includes(known, starts)) return group;
+  for (const PromptGroup& group : groups) {
+    if (group.length == length && std::ranges::includes(group.starts, starts)) return group.name;
   }
   throw InputError(fmt::format("{}: no group of {} holds its prompts (contexts of {} tokens, {} values of probe_start)",
-                               table.origin(), prompts.path(), length, starts.size()));
+                               table.origin(), prompts, length, starts.size()));
 }
 
 }  // namespace
 
 std::vector<MeasuredRow> load_measured_scans(const std::string& prompts, const std::vector<std::string>& files) {
-  const hdf5::InputFile prompt_file(prompts);
+  hdf5::require_trial(prompts, [&] { (void)read_groups(prompts); });
+  const std::vector<PromptGroup> groups = read_groups(prompts);
   std::vector<MeasuredRow> rows;
   for (const std::string& path : files) {
     const config::CsvTable table = config::CsvTable::load(path);
@@ -61,7 +81,7 @@ std::vector<MeasuredRow> load_measured_scans(const std::string& prompts, const s
       return std::ranges::find(table.columns(), column) != table.columns().end();
     };
     const bool has_prefix = has("prefix_len");
-    const std::string scan = scan_of(prompt_file, table, has_prefix);
+    const std::string scan = scan_of(groups, prompts, table, has_prefix);
     for (std::size_t row = 0; row < table.num_rows(); ++row) {
       MeasuredRow measured;
       MeasuredSetting& setting = measured.setting;
