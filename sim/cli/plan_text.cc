@@ -167,7 +167,7 @@ std::string plan_table(const Plan& plan, const PlanOutcome& outcome, std::size_t
     refused.add_row({fmt::format("{} x {}", one.tensor_parallel, one.gpu), outcome.policies[one.policy].label,
                      fmt::format("{}", one.max_num_seqs), one.reason});
   }
-  if (count > 0) text += (text.empty() ? "" : "\n") + refused.text();
+  if (count > 0) text += fmt::format("{}{}", text.empty() ? "" : "\n", refused.text());
   if (count > most_rows) text += fmt::format("and {} more (--all)\n", count - most_rows);
   return text;
 }

@@ -94,7 +94,7 @@ void read_requests(const std::string& text, Imported& imported) {
     imported.compression =
         fmt::format("{{block_size: 1, stages: [{{evict: {{granularity: token, keep_ratio: {:.6g}}}}}]}}", share);
     if (!imported.context_tokens) imported.context_tokens = static_cast<std::int64_t>(longest_sequence);
-    imported.left_out.push_back(
+    imported.left_out.emplace_back(
         "which positions go is not in a log: imported as attention_sum with the share that is attended");
   }
 }

@@ -51,9 +51,9 @@ Imported read(const StackText& text) {
     imported.loses.push_back(fmt::format(
         "SinkCache: {} sinks and the newest {} positions; everything between is dropped", sinks, window - sinks));
   } else if (kind == "sliding_window" || text.mentions("SlidingWindowCache")) {
-    imported.keeps.push_back("sliding window cache: what the model's own window never reads is dropped");
+    imported.keeps.emplace_back("sliding window cache: what the model's own window never reads is dropped");
   } else {
-    imported.keeps.push_back("dynamic, static and offloaded caches hold every position in 16 bits");
+    imported.keeps.emplace_back("dynamic, static and offloaded caches hold every position in 16 bits");
   }
   return imported;
 }

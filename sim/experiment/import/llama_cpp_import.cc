@@ -70,7 +70,7 @@ Imported read(const StackText& text) {
                     "lost before, and it is not carried over",
                     text.value({"keep"}).value_or("0")));
   }
-  if (text.is_true({"swa_full"})) imported.keeps.push_back("--swa-full: sliding layers keep the whole context");
+  if (text.is_true({"swa_full"})) imported.keeps.emplace_back("--swa-full: sliding layers keep the whole context");
   return imported;
 }
 

@@ -22,7 +22,7 @@ Imported read(const StackText& text) {
       "chunk_size {}: the grid on which prefixes are stored and found again; a chunk is stored whole", chunk));
   const std::string serde = text.value({"remote_serde"}).value_or("naive");
   if (serde == "cachegen") {
-    imported.loses.push_back(
+    imported.loses.emplace_back(
         "remote_serde cachegen: what travels to the remote store is quantized and entropy coded; the cache on the GPU "
         "is "
         "not compressed, and this loss in transit is not carried over");

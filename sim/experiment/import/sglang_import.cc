@@ -35,13 +35,13 @@ Imported read(const StackText& text) {
   imported.batch = text.integer({"max_running_requests"});
   imported.tensor_parallel = text.integer({"tp", "tp_size", "tensor_parallel_size"}).value_or(1);
   if (!text.is_true({"disable_radix_cache"})) {
-    imported.keeps.push_back("radix cache: equal prefixes share tokens; what is reused is exact");
+    imported.keeps.emplace_back("radix cache: equal prefixes share tokens; what is reused is exact");
   }
   if (text.is_true({"enable_hierarchical_cache"})) {
-    imported.keeps.push_back("hierarchical cache: pages are copied to host memory and back unchanged");
+    imported.keeps.emplace_back("hierarchical cache: pages are copied to host memory and back unchanged");
   }
   if (text.is_true({"enable_double_sparsity"})) {
-    imported.loses.push_back(
+    imported.loses.emplace_back(
         "double sparsity: a decode step reads only the positions that score high; not carried over");
   }
   if (const auto share = text.value({"mem_fraction_static"})) {

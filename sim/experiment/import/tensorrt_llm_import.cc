@@ -68,10 +68,10 @@ Imported read(const StackText& text) {
         *window, sinks));
   }
   if (!text.value({"enable_block_reuse"}) || text.is_true({"enable_block_reuse"})) {
-    imported.keeps.push_back("block reuse: equal prefixes share blocks; what is reused is exact");
+    imported.keeps.emplace_back("block reuse: equal prefixes share blocks; what is reused is exact");
   }
   if (text.value({"host_cache_size"})) {
-    imported.keeps.push_back("host_cache_size: blocks are copied to host memory and back unchanged");
+    imported.keeps.emplace_back("host_cache_size: blocks are copied to host memory and back unchanged");
   }
   if (const auto share = text.value({"free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction"})) {
     imported.left_out.push_back(fmt::format("free_gpu_memory_fraction {}: decides how many blocks there are", *share));

@@ -57,10 +57,10 @@ Imported read(const StackText& text) {
   imported.max_num_batched_tokens = text.integer({"max_num_batched_tokens"});
   imported.tensor_parallel = text.integer({"tensor_parallel_size", "tp"}).value_or(1);
   if (text.is_true({"enable_prefix_caching"})) {
-    imported.keeps.push_back("prefix caching: equal prefixes share pages; what is reused is exact");
+    imported.keeps.emplace_back("prefix caching: equal prefixes share pages; what is reused is exact");
   }
   if (text.is_true({"enable_chunked_prefill"})) {
-    imported.keeps.push_back("chunked prefill: the prompt is computed in pieces; the cache is the same");
+    imported.keeps.emplace_back("chunked prefill: the prompt is computed in pieces; the cache is the same");
   }
   for (const char* key : {"kv_offloading_size", "kv_offloading_backend", "swap_space", "kv_transfer_config"}) {
     if (text.value({key})) {
