@@ -61,6 +61,11 @@ std::string percent(double share) {
   return std::isfinite(share) ? fmt::format("{:.1f}%", 100 * share) : "-";
 }
 
+/// A share with the standard error of the sample that it comes from; alone where nothing was sampled. Example: "4.1% +- 0.32%".
+std::string percent_of_sample(double share, double error) {
+  return error > 0 ? fmt::format("{} +- {:.2g}%", percent(share), 100 * error) : percent(share);
+}
+
 std::string plain(double value) {
   if (!std::isfinite(value)) return "-";
   return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{:g}", value);
@@ -99,7 +104,7 @@ Table table_of(const Summary& summary) {
     row.push_back(percent(summary.number("memory_saving", run)));
     row.push_back(std::isfinite(speedup) ? fmt::format("{:.2f}x", speedup) : "-");
     row.push_back(plain(summary.number("max_sequences", run)));
-    row.push_back(percent(summary.number("loss_mean", run)));
+    row.push_back(percent_of_sample(summary.number("loss_mean", run), summary.number("loss_mean_error", run)));
     row.push_back(percent(summary.number("loss_worst", run)));
     row.push_back(period_cell(summary, run));
     const std::string status = summary.text("status", run);

@@ -42,6 +42,10 @@ constexpr std::array kColumns{
     Column{"kv_bound", kNumber, "1", "1 when the KV cache is what limits concurrency or decode time, else 0"},
     Column{"loss_mean", kNumber, "1",
            "Attention-weighted mean of the chosen loss over positions; with heads: reader the share of attention lost"},
+    Column{"loss_mean_error", kNumber, "1",
+           "Standard error of loss_mean where only loss.sample_queries of the queries are measured (metric mass_loss, "
+           "heads "
+           "reader); 0 where all are"},
     Column{"loss_worst", kNumber, "1", "Largest mean loss of any span of loss.span positions, protected ones left out"},
     Column{"loss_worst_over_mean", kNumber, "1", "loss_worst / loss_mean"},
     Column{"loss_cvar05", kNumber, "1", "Mean loss of the worst 5 % of positions"},

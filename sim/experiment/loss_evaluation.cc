@@ -17,6 +17,7 @@
 #include "loss/periodicity.h"
 #include "loss/phase_profile.h"
 #include "loss/position_scan.h"
+#include "loss/sampling_error.h"
 #include "loss/span_statistics.h"
 
 namespace kvtide::experiment {
@@ -185,7 +186,8 @@ void average_over_requests(const Run& run, const kv::Compression& setting, const
     for (std::size_t index = 0; index < sum.size(); ++index) sum[index] += values[index];
   };
   const auto each_profile = [](loss::PositionLoss& of, const auto& visit) {
-    for (auto* values : {&of.mass_loss, &of.lost_mass, &of.output_loss, &of.output_loss_signed, &of.bits_lost}) {
+    for (auto* values :
+         {&of.mass_loss, &of.lost_mass, &of.output_loss, &of.output_loss_signed, &of.bits_lost, &of.lost_of_query}) {
       visit(*values);
     }
     for (auto& values : of.head_mass_loss) visit(values);
@@ -264,6 +266,11 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
   const loss::SpanStatistics spans =
       loss::span_statistics(profile, head_of(loss.attention, num_positions), is_protected, asked.span);
   result.numbers["loss_mean"] = spans.mean;
+  if (asked.metric == LossMetric::mass_loss && asked.heads == HeadReduction::reader) {
+    result.numbers["loss_mean_error"] =
+        loss::sampling_error(loss.lost_of_query, loss::attention_given(trace.reference(), num_positions),
+                             trace.reference().layers().front().front().num_candidates);
+  }
   result.numbers["loss_worst"] = spans.worst;
   result.numbers["loss_worst_over_mean"] = spans.worst_over_mean;
   result.numbers["loss_cvar05"] = spans.cvar05;

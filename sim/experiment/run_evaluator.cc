@@ -24,8 +24,8 @@ std::string trace_key(const Setting& setting) {
       fmt::format("{}|{}|{}|{}|{}|{}|{}..{}", static_cast<int>(setting.trace.kind), setting.trace.path,
                   setting.trace.companion, setting.trace.synthetic_kind, to_string(setting.loss.queries),
                   to_string(setting.loss.measure_queries), setting.loss.first_query, setting.loss.last_query);
-  key +=
-      fmt::format("|{}|{}", setting.loss.score_window, setting.trace.kind == TraceKind::synthetic ? setting.seed : 0);
+  const bool is_drawn = setting.trace.kind == TraceKind::synthetic || setting.loss.sample_queries > 0;
+  key += fmt::format("|{}|{}|{}", setting.loss.score_window, setting.loss.sample_queries, is_drawn ? setting.seed : 0);
   for (const auto& [name, value] : setting.trace.parameters) key += fmt::format("|{}={}", name, value);
   return key;
 }

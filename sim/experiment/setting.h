@@ -61,7 +61,8 @@ struct LossSetting {
   std::int64_t last_query = 0;
   LossMetric metric = LossMetric::mass_loss;
   HeadReduction heads = HeadReduction::reader;
-  std::int64_t span = 8;      ///< positions of one fact
+  std::int64_t span = 8;            ///< positions of one fact
+  std::int64_t sample_queries = 0;  ///< measured queries drawn at random from them; 0: all
   std::int64_t requests = 1;  ///< partition random_offset: requests, each with its own offset, whose mean is measured
   bool operator==(const LossSetting&) const = default;
 };

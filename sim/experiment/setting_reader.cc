@@ -173,6 +173,7 @@ void read_loss(const Value& value, LossSetting& loss) {
                            {LossMetric::mass_loss, LossMetric::output_loss, LossMetric::bits_lost});
   loss.heads = loss::head_reduction_from_string(value.choice("heads", {"reader", "mean", "max"}, "reader"));
   loss.span = value.integer("span", {.fallback = 8, .min = 1, .max = 65536});
+  loss.sample_queries = value.integer("sample_queries", {.fallback = 0, .min = 0, .max = 1 << 20});
   loss.requests = value.integer("requests", {.fallback = 1, .min = 1, .max = 4096});
 }
 

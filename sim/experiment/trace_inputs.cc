@@ -19,6 +19,12 @@ Bytes tensor_bytes(const attention::TraceInfo& info, std::int64_t num_queries) {
   return checked_product(of_layer, static_cast<Bytes>(info.num_layers()), "trace tensors");
 }
 
+loss::MeasureQueries sampled(loss::MeasureQueries queries, const LossSetting& loss, std::uint64_t seed) {
+  queries.sample = loss.sample_queries;
+  queries.seed = seed;
+  return queries;
+}
+
 }  // namespace
 
 loss::MeasureQueries measured_queries(const LossSetting& loss, const attention::Trace& trace) {
@@ -50,7 +56,7 @@ TraceInputs::TraceInputs(const TraceSource& source, const LossSetting& loss, std
     : loss_(loss),
       trace_(open_trace(source, seed)),
       num_compressed_(loss.queries == QueryMode::agnostic ? trace_.info().num_context : trace_.info().answer.first),
-      reference_(measured_queries(loss, trace_)) {
+      reference_(sampled(measured_queries(loss, trace_), loss, seed)) {
   const Bytes bytes = tensor_bytes(trace_.info(), static_cast<std::int64_t>(trace_.query_positions(0).size()));
   if (bytes > kMaxTraceBytes) {
     throw InputError(

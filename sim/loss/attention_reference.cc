@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/units.h"
 #include "loss/attention_rows.h"
 #include "loss/value_sums.h"
@@ -25,6 +26,16 @@ void check_shapes(const kv::HeadTensors& head) {
                     head.k_post.rows(), head.k_post.cols(), head.v.rows(), head.v.cols(), head.q_post.rows(),
                     head.q_post.cols(), head.group_size, head.num_queries()));
   }
+}
+
+/// Leaves `sample` of the queries, in their order: each set of as many is equally likely.
+void draw_sample(const MeasureQueries& measure, std::vector<std::int64_t>& queries) {
+  if (measure.sample <= 0 || static_cast<std::size_t>(measure.sample) >= queries.size()) return;
+  const auto sample = static_cast<std::size_t>(measure.sample);
+  RandomStream random(measure.seed, "loss.query_sample");
+  for (std::size_t i = 0; i < sample; ++i) std::swap(queries[i], queries[i + random.below(queries.size() - i)]);
+  queries.resize(sample);
+  std::ranges::sort(queries);
 }
 
 /// Names the first score that a query sees and that is not finite: products of finite float32 in float64 always are.
@@ -56,6 +67,8 @@ HeadReference make_head_reference(const kv::HeadTensors& head, MeasureQueries me
     throw InputError(fmt::format("no recorded query lies in the measured positions {}..{}; {}", measure.first,
                                  measure.last, recorded));
   }
+  const auto num_candidates = static_cast<std::int64_t>(queries.size());
+  draw_sample(measure, queries);
   const auto num_queries = static_cast<std::int64_t>(queries.size());
   const std::int64_t rows = num_queries * head.group_size;
   const std::int64_t positions = head.num_positions();
@@ -69,6 +82,8 @@ HeadReference make_head_reference(const kv::HeadTensors& head, MeasureQueries me
   }
 
   HeadReference reference;
+  reference.num_queries = num_queries;
+  reference.num_candidates = num_candidates;
   reference.scale = head.attention_scale;
   reference.k = head.k_post;
   reference.v = head.v;

@@ -14,10 +14,13 @@ namespace kvtide::loss {
 /// [row, channel] or [row, position], float64, last index fastest.
 using DoubleMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// Absolute positions of the queries whose attention is measured, both ends included.
+/// Absolute positions of the queries whose attention is measured, both ends included; of the recorded ones among them all, or
+/// `sample` drawn at random (the same ones in every layer and head; sampling_error.h says how far off that may be).
 struct MeasureQueries {
   std::int64_t first = 0;
   std::int64_t last = 0;
+  std::int64_t sample = 0;  ///< 0: all of them
+  std::uint64_t seed = 1;   ///< of the draw
 };
 
 /// One KV head of one layer under the measure queries of its group. Row g * num_queries + i is query head g, query i;
@@ -33,6 +36,8 @@ struct HeadReference {
   Eigen::VectorXd log_sum_exp;              ///< [row] ln Z_i = ln sum_j exp(s_ij)
   DoubleMatrix outputs;                     ///< [row, head_dim] o_i = sum_j a_ij v_j
   std::vector<double> attention;            ///< [position] sum_i w_i a_ij; sums to 1 over positions
+  std::int64_t num_queries = 0;             ///< measured ones; num_rows() a query head of the group
+  std::int64_t num_candidates = 0;          ///< recorded queries that they were drawn from
   [[nodiscard]] std::int64_t num_rows() const { return weights.rows(); }
   [[nodiscard]] std::int64_t num_positions() const { return k.rows(); }
 };

@@ -91,6 +91,7 @@ RowTerms row_terms(const HeadReference& reference, const kv::EntryTable& table, 
   RowTerms terms{kv::RowMatrix(2 * rows, reference.v.cols()), {}, {}, {}};
   for (std::int64_t row = 0; row < rows; ++row) {
     const Eigen::RowVectorXd full = reference.outputs.row(row);
+    loss.lost_of_row[static_cast<std::size_t>(row)] = lost.mass(row);
     const double kept = 1 - lost.mass(row);
     Eigen::RowVectorXd error;
     if (kept < kSmallestKept) {
@@ -182,6 +183,7 @@ HeadLoss evicted_loss(const HeadReference& reference, const kv::HeadCache& cache
     loss.mass_loss[position] = 1;
     loss.bits_lost[position] = kFp16Bits;
   }
+  loss.lost_of_row.assign(static_cast<std::size_t>(reference.num_rows()), 0.0);
   if (evicted.empty()) return loss;
   attribute(reference, evicted, row_terms(reference, table, evicted, loss), loss);
   return loss;

@@ -104,6 +104,15 @@ void accumulate(std::vector<double>& sum, const std::vector<double>& term, doubl
   for (std::size_t j = 0; j < sum.size(); ++j) sum[j] = largest ? std::max(sum[j], term[j]) : sum[j] + scale * term[j];
 }
 
+/// Adds a head's rows to their queries, each query head of the group with its share.
+void add_queries(const std::vector<double>& of_row, std::int64_t num_queries, double head_weight,
+                 std::vector<double>& of_query) {
+  const auto queries = static_cast<std::size_t>(num_queries);
+  of_query.resize(queries, 0.0);
+  const double weight = head_weight * static_cast<double>(queries) / static_cast<double>(of_row.size());
+  for (std::size_t row = 0; row < of_row.size(); ++row) of_query[row % queries] += weight * of_row[row];
+}
+
 }  // namespace
 
 HeadLoss measure_head(const HeadReference& reference, const kv::HeadCache& cache) {
@@ -116,6 +125,7 @@ HeadLoss measure_head(const HeadReference& reference, const kv::HeadCache& cache
   MassLoss mass = mass_loss(reference, comparison);
   loss.lost_mass = std::move(mass.lost_mass);
   loss.mass_loss = std::move(mass.relative);
+  loss.lost_of_row = std::move(mass.of_row);
   loss.bits_lost = bits_lost(reference, comparison, *cache.entries);
   if (!comparison.identical()) attribute_output_error(reference, comparison, *cache.entries, loss);
   return loss;
@@ -180,6 +190,7 @@ PositionLoss measure_loss(const AttentionReference& reference, const std::vector
       loss.output_error += head_weight * one.output_error;
       error_squared += head_weight * one.output_error_squared;
       for (const double mass : one.lost_mass) loss.lost_attention += head_weight * mass;
+      add_queries(one.lost_of_row, heads[head].num_queries, head_weight, loss.lost_of_query);
       lost.push_back(std::move(one.lost_mass));
       attention.push_back(&heads[head].attention);
       loss.head_mass_loss.push_back(std::move(one.mass_loss));

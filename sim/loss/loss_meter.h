@@ -30,6 +30,7 @@ struct HeadLoss {
   std::vector<double> output_loss;         ///< [position] C+
   std::vector<double> output_loss_signed;  ///< [position] C
   std::vector<double> bits_lost;           ///< [position] see bits_lost.h
+  std::vector<double> lost_of_row;         ///< [row] share of the row's attention that is lost
   double output_error = 0;                 ///< mean E over rows
   double output_error_squared = 0;         ///< mean E^2 over rows
 };
@@ -48,6 +49,7 @@ struct PositionLoss {
   double output_error = 0;                 ///< mean E over layers, KV heads, query heads and queries
   double output_error_rms = 0;             ///< root of the mean of E^2; its square is the sum of output_loss_signed
   double lost_attention = 0;               ///< sum of the heads' mean lost mass: the share of attention lost
+  std::vector<double> lost_of_query;       ///< [measured query] the same of one query; their mean is lost_attention
   std::vector<std::vector<double>> head_mass_loss;  ///< [layer * kv_head][position] M, for the period rule
 };
 

@@ -18,7 +18,8 @@ void member_shares(const HeadReference& reference, const ChangedEntry& entry, st
 
 MassLoss mass_loss(const HeadReference& reference, const HeadComparison& comparison) {
   const auto positions = static_cast<std::size_t>(reference.num_positions());
-  MassLoss result{std::vector<double>(positions, 0.0), std::vector<double>(positions, 0.0)};
+  MassLoss result{std::vector<double>(positions, 0.0), std::vector<double>(positions, 0.0), {}};
+  result.of_row.assign(static_cast<std::size_t>(reference.num_rows()), 0.0);
   std::vector<double>& lost = result.lost_mass;
   // An evicted key loses all it had, whatever the row.
   for (const std::int32_t j : comparison.evicted)
@@ -37,8 +38,16 @@ MassLoss mass_loss(const HeadReference& reference, const HeadComparison& compari
     shrink(row) = 1.0 - 1.0 / ratio;
     shrunk += row_weight * shrink(row) * reference.weights.row(row);
   }
+  Eigen::VectorXd is_untouched = Eigen::VectorXd::Zero(reference.num_positions());
   for (std::size_t j = 0; j < positions; ++j) {
-    if (comparison.state[j] == PositionState::untouched) lost[j] += shrunk(static_cast<std::int64_t>(j));
+    if (comparison.state[j] != PositionState::untouched) continue;
+    lost[j] += shrunk(static_cast<std::int64_t>(j));
+    is_untouched(static_cast<std::int64_t>(j)) = 1;
+  }
+  for (std::int64_t row = 0; row < rows; ++row) {
+    double& of_row = result.of_row[static_cast<std::size_t>(row)];
+    for (const std::int32_t j : comparison.evicted) of_row += reference.weights(row, j);
+    if (shrink(row) > 0) of_row += shrink(row) * reference.weights.row(row).dot(is_untouched);
   }
   std::vector<double> shares;
   for (std::size_t c = 0; c < comparison.changed.size(); ++c) {
@@ -49,7 +58,9 @@ MassLoss mass_loss(const HeadReference& reference, const HeadComparison& compari
       if (entry.members.size() == 1) {
         const std::int32_t j = entry.members.front();
         const double full = reference.weights(row, j);
-        lost[static_cast<std::size_t>(j)] += row_weight * (formed ? std::max(0.0, full - held) : shrink(row) * full);
+        const double gone = formed ? std::max(0.0, full - held) : shrink(row) * full;
+        lost[static_cast<std::size_t>(j)] += row_weight * gone;
+        result.of_row[static_cast<std::size_t>(row)] += gone;
         continue;
       }
       if (formed) member_shares(reference, entry, row, shares);
@@ -57,6 +68,7 @@ MassLoss mass_loss(const HeadReference& reference, const HeadComparison& compari
         const double full = reference.weights(row, entry.members[m]);
         const double gone = formed ? std::max(0.0, full - shares[m] * held) : shrink(row) * full;
         lost[static_cast<std::size_t>(entry.members[m])] += row_weight * gone;
+        result.of_row[static_cast<std::size_t>(row)] += gone;
       }
     }
   }

@@ -10,6 +10,7 @@ namespace kvtide::loss {
 struct MassLoss {
   std::vector<double> lost_mass;  ///< [position] sum_i w_i max(0, a_ij - atilde_ij)
   std::vector<double> relative;   ///< [position] M = lost_mass / attention; 0/0 is 1 for an evicted key, else 0
+  std::vector<double> of_row;     ///< [row] sum_j max(0, a_ij - atilde_ij); lost_mass sums to their mean
 };
 
 [[nodiscard]] MassLoss mass_loss(const HeadReference& reference, const HeadComparison& comparison);

@@ -1,0 +1,52 @@
+"""128k tokens under eight policies in less than 2 GiB, the loss sampled with its error bar; with KVTIDE_TEST_SCOPE=all."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build" / "release" / "sim" / "kvtide"))
+GIB = 1 << 30
+
+# Runs a program and prints the largest memory that it held, bytes.
+MEASURED = "import resource,subprocess,sys; code = subprocess.call(sys.argv[1:]); " \
+           "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024); sys.exit(code)"
+
+
+@pytest.mark.skipif(os.environ.get("KVTIDE_TEST_SCOPE") != "all", reason="minutes: test --all")
+def test_eight_policies_at_128k_stay_below_two_gibibytes(tmp_path):
+    output = tmp_path / "long.h5"
+    command = [PROGRAM, "run", str(SOURCE / "experiments" / "long-context.yaml"), "-o", str(output), "--jobs", "1", "--quiet"]
+    done = subprocess.run([sys.executable, "-c", MEASURED, *command], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0
+    assert int(done.stdout.split()[-1]) < 2 * GIB
+    with h5py.File(output) as file:
+        summary = file["summary"]
+        assert file.attrs["loss_tokens"] == 131072
+        mean, error = summary["loss_mean"][:], summary["loss_mean_error"][:]
+        assert len(mean) == 8
+        # Every policy loses something, and the bar is a real one: neither nothing nor more than the figure itself.
+        assert np.all(mean > 0) and np.all(error > 0) and np.all(error < mean)
+
+
+def test_all_queries_measured_leave_no_error_and_a_sample_leaves_one(tmp_path):
+    found = {}
+    for name, loss in (("all", ""), ("some", "loss: {sample_queries: 24}\n")):
+        experiment = tmp_path / f"{name}.yaml"
+        experiment.write_text("name: sampled\nmodel: llama-3.1-8b\ngpu: h100-sxm\n"
+                              "trace: {synthetic: {kind: ar1, tokens: 600, question_tokens: 200, queries: 200}}\n"
+                              "compression: {stages: [{evict: {scorer: streaming, granularity: token, keep_ratio: 0.5}}]}\n"
+                              f"measure: [memory, loss]\n{loss}")
+        output = tmp_path / f"{name}.h5"
+        subprocess.run([PROGRAM, "run", str(experiment), "-o", str(output), "--quiet"], check=True, stdout=subprocess.DEVNULL)
+        with h5py.File(output) as file:
+            found[name] = (file["summary/loss_mean"][0], file["summary/loss_mean_error"][0])
+    assert found["all"][1] == 0
+    assert found["some"][1] > 0
+    # Four standard errors: one draw in 16,000 would lie outside.
+    assert abs(found["some"][0] - found["all"][0]) < 4 * found["some"][1]
