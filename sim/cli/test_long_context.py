@@ -27,11 +27,11 @@ def test_eight_policies_at_128k_stay_below_two_gibibytes(tmp_path):
     assert int(done.stdout.split()[-1]) < 2 * GIB
     with h5py.File(output) as file:
         summary = file["summary"]
-        assert file.attrs["loss_tokens"] == 131072
+        assert file.attrs["loss_tokens"] == 131072 - 1024  # the question is not compressed
         mean, error = summary["loss_mean"][:], summary["loss_mean_error"][:]
         assert len(mean) == 8
-        # Every policy loses something, and the bar is a real one: neither nothing nor more than the figure itself.
-        assert np.all(mean > 0) and np.all(error > 0) and np.all(error < mean)
+        # Every policy loses something; float32 rounds to 6e-8 of it, so a bar above 1e-5 of it is of the queries.
+        assert np.all(mean > 0) and np.all(error > 1e-5 * mean) and np.all(error < mean)
 
 
 def test_all_queries_measured_leave_no_error_and_a_sample_leaves_one(tmp_path):
@@ -39,7 +39,7 @@ def test_all_queries_measured_leave_no_error_and_a_sample_leaves_one(tmp_path):
     for name, loss in (("all", ""), ("some", "loss: {sample_queries: 24}\n")):
         experiment = tmp_path / f"{name}.yaml"
         experiment.write_text("name: sampled\nmodel: llama-3.1-8b\ngpu: h100-sxm\n"
-                              "trace: {synthetic: {kind: ar1, tokens: 600, question_tokens: 200, queries: 200}}\n"
+                              "trace: {synthetic: {kind: rope, tokens: 600, question_tokens: 200, queries: 200}}\n"
                               "compression: {stages: [{evict: {scorer: streaming, granularity: token, keep_ratio: 0.5}}]}\n"
                               f"measure: [memory, loss]\n{loss}")
         output = tmp_path / f"{name}.h5"
@@ -47,6 +47,6 @@ def test_all_queries_measured_leave_no_error_and_a_sample_leaves_one(tmp_path):
         with h5py.File(output) as file:
             found[name] = (file["summary/loss_mean"][0], file["summary/loss_mean_error"][0])
     assert found["all"][1] == 0
-    assert found["some"][1] > 0
+    assert found["some"][1] > 1e-5 * found["some"][0]  # queries at other distances lose other shares; no rounding is as large
     # Four standard errors: one draw in 16,000 would lie outside.
     assert abs(found["some"][0] - found["all"][0]) < 4 * found["some"][1]
