@@ -1,5 +1,7 @@
 #include "attention/synthetic.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cmath>

@@ -1,5 +1,7 @@
 // Wrong, damaged and hostile trace files: one clear error each, whatever the bytes.
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

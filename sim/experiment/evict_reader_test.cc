@@ -1,5 +1,6 @@
 #include "experiment/evict_reader.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,5 +1,6 @@
 #include "experiment/given_scores.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>

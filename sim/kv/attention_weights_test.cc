@@ -1,5 +1,7 @@
 #include "kv/attention_weights.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 namespace kvtide::kv {

@@ -1,5 +1,7 @@
 #include "kv/rope.h"
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <cmath>
 #include <numbers>

@@ -1,5 +1,7 @@
 #include "loss/answer_reading.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "loss/hand_made_heads.h"

@@ -1,5 +1,7 @@
 #include "loss/bits_lost.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <numeric>
 

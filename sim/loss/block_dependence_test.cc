@@ -1,5 +1,7 @@
 #include "loss/block_dependence.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "base/random.h"

@@ -1,5 +1,8 @@
 #include "loss/danger_zone.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "loss/scan_mitigation.h"

@@ -1,5 +1,7 @@
 #include "loss/edge_grid.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "base/random.h"

@@ -1,5 +1,7 @@
 #include "loss/event_phase.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "base/random.h"

@@ -1,5 +1,7 @@
 #include "loss/fold_index.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "base/random.h"

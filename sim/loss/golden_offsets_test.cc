@@ -1,6 +1,8 @@
 // The exact prefix experiment on the recorded trace against an independent float64 computation in NumPy: block eviction
 // with the grid moved by 0..2B, sinks 1, window 64, measured with queries 2047..2050, per layer and KV head.
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <cmath>
 #include <filesystem>

@@ -1,5 +1,7 @@
 #include "loss/head_periods.h"
 
+#include <gtest/gtest.h>
+
 #include <numeric>
 
 #include "base/error.h"

@@ -1,5 +1,8 @@
 #include "loss/loss_meter.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,5 +1,8 @@
 #include "loss/outside_scan.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "base/error.h"

@@ -1,5 +1,8 @@
 #include "loss/periodicity.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <numeric>
 

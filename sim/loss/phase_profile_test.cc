@@ -1,5 +1,7 @@
 #include "loss/phase_profile.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 namespace kvtide::loss {

@@ -1,5 +1,7 @@
 #include "loss/position_scan.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "base/error.h"

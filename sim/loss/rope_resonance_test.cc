@@ -1,5 +1,7 @@
 #include "loss/rope_resonance.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <numbers>
 

@@ -1,5 +1,7 @@
 #include "loss/scan_comparison.h"
 
+#include <gtest/gtest.h>
+
 #include "base/error.h"
 
 namespace kvtide::loss {

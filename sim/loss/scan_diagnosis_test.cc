@@ -1,6 +1,8 @@
 #include "loss/scan_diagnosis.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>

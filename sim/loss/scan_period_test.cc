@@ -1,5 +1,7 @@
 #include "loss/scan_period.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "base/random.h"

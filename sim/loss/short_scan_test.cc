@@ -1,5 +1,7 @@
 #include "loss/short_scan.h"
 
+#include <gtest/gtest.h>
+
 #include <vector>
 
 #include "loss/testing/autoregressive_noise.h"

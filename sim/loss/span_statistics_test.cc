@@ -1,5 +1,7 @@
 #include "loss/span_statistics.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "base/error.h"

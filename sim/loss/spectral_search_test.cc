@@ -1,5 +1,7 @@
 #include "loss/spectral_search.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <numbers>
 

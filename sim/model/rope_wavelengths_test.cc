@@ -1,5 +1,7 @@
 #include "model/rope_wavelengths.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>

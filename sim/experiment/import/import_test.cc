@@ -1,5 +1,6 @@
 #include "experiment/import/import.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -1,5 +1,6 @@
 #include "experiment/preset/preset.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>

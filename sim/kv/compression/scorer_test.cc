@@ -1,5 +1,6 @@
 #include "kv/compression/scorer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

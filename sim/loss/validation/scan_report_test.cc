@@ -1,5 +1,7 @@
 #include "loss/validation/scan_report.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 namespace kvtide::loss {
