@@ -34,7 +34,9 @@ def run_slice(program, corpus, dictionary, findings, seconds, is_binary):
         command.append("-detect_leaks=0")
     elif dictionary.exists():
         command.append(f"-dict={dictionary}")
-    environment = dict(os.environ, ASAN_OPTIONS="allocator_may_return_null=0:detect_stack_use_after_return=0",
+    # libFuzzer's own option does not reach the search at the program's end.
+    leaks = ":detect_leaks=0" if is_binary else ""
+    environment = dict(os.environ, ASAN_OPTIONS="allocator_may_return_null=0:detect_stack_use_after_return=0" + leaks,
                        UBSAN_OPTIONS="print_stacktrace=1", KVTIDE_DATA_DIR=str(pathlib.Path(__file__).resolve().parents[1]))  # fmt: skip
     log = findings / f"{program.name}.log"
     with open(log, "wb") as output:
