@@ -205,21 +205,8 @@ def peer_seconds():
     return f"kvpress {document['kvpress']}, this run", {**recorded, **now}
 
 
-def least_milliseconds(row, rows):
-    """What no program can undercut on this machine now: the formula's own operations at the best rate that products of this size
-    had in the same run. None where a benchmark counts no operations."""
-    rates = [other["items_per_second"] for name, other in rows.items() if name.startswith("policies_product/")]
-    if "flops" not in row or not rates:
-        return None
-    return 1e3 * row["flops"] / max(rates)
-
-
-def hold_against_peer(benchmarks, rows):
+def hold_against_peer(benchmarks):
     source, seconds = peer_seconds()
-    for name, one in benchmarks.items():
-        one["least_ms"] = least_milliseconds(rows[name], rows) if name in rows else None
-        if one["least_ms"]:
-            one["work"] += f"; operations alone {one['least_ms']:.3g} ms"
     for name, one in benchmarks.items():
         if name in seconds:
             set_reference(one, source, seconds[name] * {"ms": 1e3, "us": 1e6, "ns": 1e9}[one["unit"]])
@@ -365,7 +352,7 @@ def main():
                 agrees = check_simpy(name, rows[name], simpy) and agrees
     if arguments.room in (None, "policies"):
         say("kvtide bench: kvpress")
-        hold_against_peer(benchmarks, rows)
+        hold_against_peer(benchmarks)
     if NUMPY_NAME in benchmarks:
         say("kvtide bench: NumPy")
         rate = numpy_rate()
