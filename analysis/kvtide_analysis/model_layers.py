@@ -18,10 +18,10 @@ def rope_bases(config) -> list[float]:
     """[layer] theta. Newer configs hold rope_parameters, flat or one for each type of layer; older ones rope_theta and rope_scaling."""
     parameters = getattr(config, "rope_parameters", None) or {}
     common = float(getattr(config, "rope_theta", None) or 10000.0)
+    scaling = getattr(config, "rope_scaling", None) or {}
     bases = []
     for kind in layer_types(config):
         own = parameters.get(kind, parameters) or {}
-        scaling = getattr(config, "rope_scaling", None) or {}
         way = own.get("rope_type") or scaling.get("rope_type") or scaling.get("type") or "default"
         if way != "default":
             raise LayerError(f"rope_type {way}: a trace holds keys turned by position * theta^(-2i/d) and nothing else")

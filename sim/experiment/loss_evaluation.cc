@@ -267,9 +267,12 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
       loss::span_statistics(profile, head_of(loss.attention, num_positions), is_protected, asked.span);
   result.numbers["loss_mean"] = spans.mean;
   if (asked.metric == LossMetric::mass_loss && asked.heads == HeadReduction::reader) {
+    const loss::HeadReference& head = trace.reference().layers().front().front();
+    const bool is_sample = head.num_queries < head.num_candidates;
     result.numbers["loss_mean_error"] =
-        loss::sampling_error(loss.lost_of_query, loss::attention_given(trace.reference(), num_positions),
-                             trace.reference().layers().front().front().num_candidates);
+        is_sample ? loss::sampling_error(loss.lost_of_query, loss::attention_given(trace.reference(), num_positions),
+                                         head.num_candidates)
+                  : 0;
   }
   result.numbers["loss_worst"] = spans.worst;
   result.numbers["loss_worst_over_mean"] = spans.worst_over_mean;

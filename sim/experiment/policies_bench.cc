@@ -8,7 +8,6 @@
 
 #include "attention/trace.h"
 #include "experiment/validation/peer_method.h"
-#include "kv/compression/dot_products.h"
 #include "kv/compression/importance.h"
 #include "kv/testing/random_layer.h"
 #include "loss/loss_meter.h"
@@ -67,14 +66,12 @@ kv::LayerCache compress(const PeerMethod& method, std::int64_t layer) {
                             &source.tensors);
 }
 
-/// @param flops  multiplications and additions that the formula of the scores cannot do without, of all layers
-void policies(benchmark::State& state, const char* parameters, double flops) {
+void policies(benchmark::State& state, const char* parameters) {
   const PeerMethod method = peer_method("bench", parameters);
   (void)layers();
   for (auto _ : state) {
     for (std::int64_t layer = 0; layer < kNumLayers; ++layer) benchmark::DoNotOptimize(compress(method, layer));
   }
-  state.counters["flops"] = flops;
   state.SetLabel("30 layers of 2,048 tokens");
 }
 
@@ -83,72 +80,35 @@ void policies(benchmark::State& state, const char* parameters, double flops) {
 #define KVTIDE_KEYDIFF R"({"class": "KeyDiffPress"})"
 #define KVTIDE_WRAPPED(name, inner, more) R"({"class": ")" name R"(", "press": )" inner more "}"
 
-// Products of `rows` with `columns` vectors of 64 channels, for each of `times` heads of each layer.
-constexpr double products(double times, double rows, double columns) {
-  return kNumLayers * times * rows * columns * 64 * 2;
-}
-constexpr double kKeyPass = products(3, kNumPositions, 1);  // lengths, or products with one vector
-constexpr double kWindow = products(9, 64, kNumPositions);  // the newest 64 queries of 9 heads
-constexpr double kTiles = products(9, kNumPositions, 256);  // every query with the keys of its own 256
-constexpr double kCausal = products(9, kNumPositions, kNumPositions) / 2;
-constexpr double kForm = products(3, kNumPositions, 64);              // second moments of keys, or a quadratic form
-constexpr double kProjected = products(9, kNumPositions, 576);        // values through W_o
-constexpr double kIterations = 1.0 + 0.5 * 0.5 * kNumPositions / 64;  // of half the context, blocks of 64
-
-#define KVTIDE_POLICY(name, parameters, flops) \
-  BENCHMARK_CAPTURE(policies, name, parameters, flops)->Unit(benchmark::kMillisecond)
-KVTIDE_POLICY(Random_seed0, R"({"class": "RandomPress"})", 0);
-KVTIDE_POLICY(Knorm, KVTIDE_KNORM, kKeyPass);
-KVTIDE_POLICY(SnapKV, KVTIDE_SNAPKV, kWindow);
-KVTIDE_POLICY(StreamingLLM, R"({"class": "StreamingLLMPress"})", 0);
-KVTIDE_POLICY(TOVA, R"({"class": "TOVAPress"})", 3 * kKeyPass);
-KVTIDE_POLICY(KeyDiff, KVTIDE_KEYDIFF, 3 * kKeyPass);
-KVTIDE_POLICY(PyramidKV, R"({"class": "PyramidKVPress"})", kWindow);
-KVTIDE_POLICY(NonCausalAttn, R"({"class": "NonCausalAttnPress"})", kTiles);
-KVTIDE_POLICY(LeverageScore, R"({"class": "LeverageScorePress"})", 2 * kForm);
-KVTIDE_POLICY(Compactor, R"({"class": "CompactorPress"})", kTiles + 2 * kForm);
-KVTIDE_POLICY(Cap, R"({"class": "CapPress"})", 2 * kForm);
-KVTIDE_POLICY(CriticalKV_SnapKV, KVTIDE_WRAPPED("CriticalKVPress", KVTIDE_SNAPKV, ""), kWindow + kProjected);
-KVTIDE_POLICY(AdaKV_SnapKV, KVTIDE_WRAPPED("AdaKVPress", KVTIDE_SNAPKV, ""), kWindow);
-KVTIDE_POLICY(AdaKV_Knorm, KVTIDE_WRAPPED("AdaKVPress", KVTIDE_KNORM, ""), kKeyPass);
-KVTIDE_POLICY(CriticalAdaKV_SnapKV, KVTIDE_WRAPPED("CriticalAdaKVPress", KVTIDE_SNAPKV, ""), kWindow + kProjected);
-KVTIDE_POLICY(ChunkKV20_SnapKV, KVTIDE_WRAPPED("ChunkKVPress", KVTIDE_SNAPKV, R"(, "chunk_length": 20)"), kWindow);
-KVTIDE_POLICY(ChunkKV20_Knorm, KVTIDE_WRAPPED("ChunkKVPress", KVTIDE_KNORM, R"(, "chunk_length": 20)"), kKeyPass);
-KVTIDE_POLICY(ChunkKV64_SnapKV, KVTIDE_WRAPPED("ChunkKVPress", KVTIDE_SNAPKV, R"(, "chunk_length": 64)"), kWindow);
-KVTIDE_POLICY(ChunkKV128_SnapKV, KVTIDE_WRAPPED("ChunkKVPress", KVTIDE_SNAPKV, R"(, "chunk_length": 128)"), kWindow);
-KVTIDE_POLICY(EntropyGatedChunkKV10_SnapKV, KVTIDE_WRAPPED("EntropyGatedChunkKVPress", KVTIDE_SNAPKV, ""), kWindow);
-KVTIDE_POLICY(Chunk256_Knorm, KVTIDE_WRAPPED("ChunkPress", KVTIDE_KNORM, R"(, "chunk_length": 256)"), kKeyPass);
-KVTIDE_POLICY(Block128_KeyDiff, KVTIDE_WRAPPED("BlockPress", KVTIDE_KEYDIFF, R"(, "block_size": 128)"),
-              3 * kKeyPass * 4.5);
-KVTIDE_POLICY(Block64_Knorm, KVTIDE_WRAPPED("BlockPress", KVTIDE_KNORM, R"(, "block_size": 64)"), kKeyPass);
-KVTIDE_POLICY(Block64_KeyDiff, KVTIDE_WRAPPED("BlockPress", KVTIDE_KEYDIFF, R"(, "block_size": 64)"),
-              3 * kKeyPass * kIterations);
-KVTIDE_POLICY(LagKV, R"({"class": "LagKVPress"})", 2 * kKeyPass);
-KVTIDE_POLICY(CUR, R"({"class": "CURPress"})", 2 * kKeyPass);
-KVTIDE_POLICY(ExpectedAttention, R"({"class": "ExpectedAttentionPress"})", 6 * kForm);
-KVTIDE_POLICY(ObservedAttention, R"({"class": "ObservedAttentionPress"})", kCausal);
-
-/// Float32 products at the shape of a layer's attention, by the machine's tiles where it has them. No lower bound of the
-/// work above: whole methods keep their operands in registers longer and run at up to three times this rate.
-void policies_product(benchmark::State& state, bool is_by_eigen) {
-  const kv::RowMatrix keys = layers().front().tensors.front().k_post.topRows(kNumPositions);
-  const kv::RowMatrix queries = keys.topRows(kv::kQueryLanes);
-  const kv::KeyProducts own(keys, kNumPositions);
-  kv::ProductSpace products(kNumPositions * kv::kQueryLanes);
-  Eigen::Map<kv::RowMatrix> product(products.data(), kNumPositions, kv::kQueryLanes);
-  for (auto _ : state) {
-    if (is_by_eigen) {
-      product.noalias() = keys * queries.transpose();
-    } else {
-      own.multiply(queries.data(), kNumPositions, products.data());
-    }
-    benchmark::ClobberMemory();
-  }
-  state.SetItemsProcessed(state.iterations() * product.size() * keys.cols() * 2);
-  state.SetLabel("float32 FLOP");
-}
-BENCHMARK_CAPTURE(policies_product, eigen, true)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(policies_product, own, false)->Unit(benchmark::kMillisecond);
+#define KVTIDE_POLICY(name, parameters) BENCHMARK_CAPTURE(policies, name, parameters)->Unit(benchmark::kMillisecond)
+KVTIDE_POLICY(Random_seed0, R"({"class": "RandomPress"})");
+KVTIDE_POLICY(Knorm, KVTIDE_KNORM);
+KVTIDE_POLICY(SnapKV, KVTIDE_SNAPKV);
+KVTIDE_POLICY(StreamingLLM, R"({"class": "StreamingLLMPress"})");
+KVTIDE_POLICY(TOVA, R"({"class": "TOVAPress"})");
+KVTIDE_POLICY(KeyDiff, KVTIDE_KEYDIFF);
+KVTIDE_POLICY(PyramidKV, R"({"class": "PyramidKVPress"})");
+KVTIDE_POLICY(NonCausalAttn, R"({"class": "NonCausalAttnPress"})");
+KVTIDE_POLICY(LeverageScore, R"({"class": "LeverageScorePress"})");
+KVTIDE_POLICY(Compactor, R"({"class": "CompactorPress"})");
+KVTIDE_POLICY(Cap, R"({"class": "CapPress"})");
+KVTIDE_POLICY(CriticalKV_SnapKV, KVTIDE_WRAPPED("CriticalKVPress", KVTIDE_SNAPKV, ""));
+KVTIDE_POLICY(AdaKV_SnapKV, KVTIDE_WRAPPED("AdaKVPress", KVTIDE_SNAPKV, ""));
+KVTIDE_POLICY(AdaKV_Knorm, KVTIDE_WRAPPED("AdaKVPress", KVTIDE_KNORM, ""));
+KVTIDE_POLICY(CriticalAdaKV_SnapKV, KVTIDE_WRAPPED("CriticalAdaKVPress", KVTIDE_SNAPKV, ""));
+KVTIDE_POLICY(ChunkKV20_SnapKV, KVTIDE_WRAPPED("ChunkKVPress", KVTIDE_SNAPKV, R"(, "chunk_length": 20)"));
+KVTIDE_POLICY(ChunkKV20_Knorm, KVTIDE_WRAPPED("ChunkKVPress", KVTIDE_KNORM, R"(, "chunk_length": 20)"));
+KVTIDE_POLICY(ChunkKV64_SnapKV, KVTIDE_WRAPPED("ChunkKVPress", KVTIDE_SNAPKV, R"(, "chunk_length": 64)"));
+KVTIDE_POLICY(ChunkKV128_SnapKV, KVTIDE_WRAPPED("ChunkKVPress", KVTIDE_SNAPKV, R"(, "chunk_length": 128)"));
+KVTIDE_POLICY(EntropyGatedChunkKV10_SnapKV, KVTIDE_WRAPPED("EntropyGatedChunkKVPress", KVTIDE_SNAPKV, ""));
+KVTIDE_POLICY(Chunk256_Knorm, KVTIDE_WRAPPED("ChunkPress", KVTIDE_KNORM, R"(, "chunk_length": 256)"));
+KVTIDE_POLICY(Block128_KeyDiff, KVTIDE_WRAPPED("BlockPress", KVTIDE_KEYDIFF, R"(, "block_size": 128)"));
+KVTIDE_POLICY(Block64_Knorm, KVTIDE_WRAPPED("BlockPress", KVTIDE_KNORM, R"(, "block_size": 64)"));
+KVTIDE_POLICY(Block64_KeyDiff, KVTIDE_WRAPPED("BlockPress", KVTIDE_KEYDIFF, R"(, "block_size": 64)"));
+KVTIDE_POLICY(LagKV, R"({"class": "LagKVPress"})");
+KVTIDE_POLICY(CUR, R"({"class": "CURPress"})");
+KVTIDE_POLICY(ExpectedAttention, R"({"class": "ExpectedAttentionPress"})");
+KVTIDE_POLICY(ObservedAttention, R"({"class": "ObservedAttentionPress"})");
 
 /// K and V of 30 layers read once: the floor of what any policy costs.
 void policies_read_tensors(benchmark::State& state) {
