@@ -30,16 +30,15 @@ const float* query_of(const HeadTensors& head, std::int64_t query_head, std::int
 std::vector<double> columns_of_few(const HeadTensors& head, QueryRows rows, std::int64_t num_keys,
                                    std::span<const double> weights) {
   std::vector<double> sums(static_cast<std::size_t>(num_keys), 0.0);
-  ProductSpace space(num_keys);
   for (std::int64_t query_head = 0; query_head < head.group_size; ++query_head) {
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       const std::int64_t seen = num_seen(head, row, num_keys);
-      float* logits = space.data();
-      single_row_products(query_of(head, query_head, row), head.k_post, seen, head.attention_scale, logits);
-      const double total = exponentials(logits, seen);
+      std::vector<float> logits =
+          single_row_products(query_of(head, query_head, row), head.k_post, seen, head.attention_scale);
+      const double total = exponentials(logits.data(), seen);
       const double weight = (weights.empty() ? 1.0 : weights[static_cast<std::size_t>(row - rows.begin)]) / total;
       for (std::int64_t key = 0; key < seen; ++key) {
-        sums[static_cast<std::size_t>(key)] += weight * static_cast<double>(logits[key]);
+        sums[static_cast<std::size_t>(key)] += weight * static_cast<double>(logits[static_cast<std::size_t>(key)]);
       }
     }
   }

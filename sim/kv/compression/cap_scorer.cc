@@ -24,8 +24,7 @@ struct Positions {
 void add_weighted_leverage(const Positions& positions, const Eigen::VectorXf& anchor, float tau, float epsilon,
                            std::vector<float>& sums) {
   const std::int64_t count = positions.keys.rows();
-  std::vector<float> weights(sums.size());
-  single_row_products(anchor.data(), positions.keys, count, 1.0F, weights.data());
+  std::vector<float> weights = single_row_products(anchor.data(), positions.keys, count, 1.0F);
   for (std::size_t index = 0; index < weights.size(); ++index) {
     weights[index] = std::clamp(weights[index] / positions.key_norms[index], -1.0F, 1.0F) * tau;
   }

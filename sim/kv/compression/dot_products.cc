@@ -8,6 +8,7 @@
 
 #include "base/vector_width.h"
 #include "kv/compression/exponential.h"
+#include "kv/compression/lanes.h"
 
 namespace kvtide::kv {
 namespace {
@@ -69,46 +70,72 @@ double exponentials_of(float* values, std::int64_t count) {
   return total;
 }
 
-constexpr std::int64_t kSumColumns = 64;
+constexpr std::int64_t kSumParts = 4;  ///< registers of columns summed side by side
 
+/// @param chosen  [num_rows] rows to take; null: those from 0 on
 KVTIDE_EVERY_VECTOR_WIDTH
-void add_scaled_rows_of(const float* values, std::int64_t stride, std::int64_t num_rows, std::int64_t count,
-                        const float* factors, float* sums) {
+void add_scaled_rows_of(const float* values, std::int64_t stride, const std::int64_t* chosen, std::int64_t num_rows,
+                        std::int64_t count, const float* factors, float* sums) {
   std::int64_t first = 0;
-  for (; first + kSumColumns <= count; first += kSumColumns) {
-    float part[kSumColumns];
-    for (std::int64_t column = 0; column < kSumColumns; ++column) part[column] = sums[first + column];
-    for (std::int64_t row = 0; row < num_rows; ++row) {
-      const float* of_row = values + row * stride + first;
-      const float factor = factors[row];
-      for (std::int64_t column = 0; column < kSumColumns; ++column) part[column] += factor * of_row[column];
+  for (; first + kSumParts * kNumLanes <= count; first += kSumParts * kNumLanes) {
+    // Even and odd rows apart: each sum waits for the one before it.
+    Lanes even[kSumParts];
+    Lanes odd[kSumParts] = {};
+    for (std::int64_t part = 0; part < kSumParts; ++part) load(sums + first + part * kNumLanes, even[part]);
+    const auto add = [&](std::int64_t row, Lanes(&to)[kSumParts]) __attribute__((always_inline)) {
+      const float* of_row = values + (chosen != nullptr ? chosen[row] : row) * stride + first;
+      for (std::int64_t part = 0; part < kSumParts; ++part) {
+        Lanes own;
+        load(of_row + part * kNumLanes, own);
+        to[part] += factors[row] * own;
+      }
+    };
+    std::int64_t row = 0;
+    for (; row + 2 <= num_rows; row += 2) {
+      add(row, even);
+      add(row + 1, odd);
     }
-    for (std::int64_t column = 0; column < kSumColumns; ++column) sums[first + column] = part[column];
+    if (row < num_rows) add(row, even);
+    for (std::int64_t part = 0; part < kSumParts; ++part)
+      store(even[part] + odd[part], sums + first + part * kNumLanes);
   }
   for (; first < count; ++first) {
-    for (std::int64_t row = 0; row < num_rows; ++row) sums[first] += factors[row] * values[row * stride + first];
+    for (std::int64_t row = 0; row < num_rows; ++row) {
+      sums[first] += factors[row] * values[(chosen != nullptr ? chosen[row] : row) * stride + first];
+    }
   }
 }
 
-constexpr std::int64_t kDotLanes = 16;
-
+/// Sixteen keys at a time. @param chosen  as above; @param products  [num_keys rounded up to 16]
 KVTIDE_EVERY_VECTOR_WIDTH
-void single_row_products_of(const float* row, const float* keys, std::int64_t stride, std::int64_t head_dim,
-                            std::int64_t num_keys, float scale, float* products) {
-  const std::int64_t whole = head_dim / kDotLanes * kDotLanes;
-  for (std::int64_t key = 0; key < num_keys; ++key) {
-    const float* of_key = keys + key * stride;
-    float lanes[kDotLanes] = {};
-    for (std::int64_t channel = 0; channel < whole; channel += kDotLanes) {
-      for (std::int64_t lane = 0; lane < kDotLanes; ++lane) lanes[lane] += row[channel + lane] * of_key[channel + lane];
+void single_row_products_of(const float* row, const float* keys, std::int64_t stride, const std::int64_t* chosen,
+                            std::int64_t head_dim, std::int64_t num_keys, float scale, float* products) {
+  const std::int64_t whole = head_dim / kNumLanes * kNumLanes;
+  for (std::int64_t first = 0; first < num_keys; first += kNumLanes) {
+    const float* of_key[kNumLanes];
+    Lanes sums[kNumLanes] = {};
+    for (std::int64_t lane = 0; lane < kNumLanes; ++lane) {
+      const std::int64_t key = std::min(first + lane, num_keys - 1);
+      of_key[lane] = keys + (chosen != nullptr ? chosen[key] : key) * stride;
     }
-    float four[4];
-    for (std::int64_t lane = 0; lane < 4; ++lane) {
-      four[lane] = (lanes[lane] + lanes[lane + 8]) + (lanes[lane + 4] + lanes[lane + 12]);
+    for (std::int64_t channel = 0; channel < whole; channel += kNumLanes) {
+      Lanes of_row;
+      load(row + channel, of_row);
+      for (std::int64_t lane = 0; lane < kNumLanes; ++lane) {
+        Lanes own;
+        load(of_key[lane] + channel, own);
+        sums[lane] += of_row * own;
+      }
     }
-    float sum = (four[0] + four[2]) + (four[1] + four[3]);
-    for (std::int64_t channel = whole; channel < head_dim; ++channel) sum += row[channel] * of_key[channel];
-    products[key] = scale * sum;
+    sum_each(sums);
+    float* of_keys = products + first;
+    store(sums[0], of_keys);
+    for (std::int64_t lane = 0; lane < std::min(kNumLanes, num_keys - first); ++lane) {
+      for (std::int64_t channel = whole; channel < head_dim; ++channel) {
+        of_keys[lane] += row[channel] * of_key[lane][channel];
+      }
+      of_keys[lane] *= scale;
+    }
   }
 }
 
@@ -212,9 +239,12 @@ void KeyProducts::multiply(const float* queries, std::int64_t num_keys, float* p
   matrix_product({keys_, stride_, 1}, num_keys, head_dim_, channels.data(), kQueryLanes, products);
 }
 
-void single_row_products(const float* row, const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys, float scale,
-                         float* products) {
-  single_row_products_of(row, keys.data(), keys.outerStride(), keys.cols(), num_keys, scale, products);
+std::vector<float> single_row_products(const float* row, const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys,
+                                       float scale, const std::int64_t* chosen) {
+  std::vector<float> products(static_cast<std::size_t>((num_keys + kNumLanes - 1) / kNumLanes * kNumLanes));
+  single_row_products_of(row, keys.data(), keys.outerStride(), chosen, keys.cols(), num_keys, scale, products.data());
+  products.resize(static_cast<std::size_t>(num_keys));
+  return products;
 }
 
 namespace {
@@ -307,8 +337,8 @@ double exponentials(float* values, std::int64_t count) {
 }
 
 void add_scaled_rows(const float* values, std::int64_t stride, std::int64_t num_rows, std::int64_t count,
-                     const float* factors, float* sums) {
-  add_scaled_rows_of(values, stride, num_rows, count, factors, sums);
+                     const float* factors, float* sums, const std::int64_t* chosen) {
+  add_scaled_rows_of(values, stride, chosen, num_rows, count, factors, sums);
 }
 
 }  // namespace kvtide::kv

@@ -75,9 +75,11 @@ class KeyProducts {
   TileOperand tiles_;  ///< where the processor has tiles
 };
 
-/// products[key] = scale * (row . keys[key]): one row, for which laying out the keys is not worth while.
-void single_row_products(const float* row, const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys, float scale,
-                         float* products);
+/// [key] scale * (row . keys[key]): one row, for which laying out the keys is not worth while.
+/// @param chosen  [num_keys] rows of `keys` to take; null: the first ones
+[[nodiscard]] std::vector<float> single_row_products(const float* row, const Eigen::Ref<const RowMatrix>& keys,
+                                                     std::int64_t num_keys, float scale,
+                                                     const std::int64_t* chosen = nullptr);
 
 /// rows * keys', [row, key]: every row's dot product with every key.
 [[nodiscard]] RowMatrix row_products(const Eigen::Ref<const RowMatrix>& rows, const Eigen::Ref<const RowMatrix>& keys,
@@ -103,7 +105,8 @@ void matrix_product(const StridedMatrix& left, std::int64_t num_rows, std::int64
                     std::int64_t num_columns, float* product);
 
 /// sums[i] += sum over rows of factors[row] * values[row * stride + i], for i below `count`
+/// @param chosen  [num_rows] the rows of `values` to take; null: the first ones
 void add_scaled_rows(const float* values, std::int64_t stride, std::int64_t num_rows, std::int64_t count,
-                     const float* factors, float* sums);
+                     const float* factors, float* sums, const std::int64_t* chosen = nullptr);
 
 }  // namespace kvtide::kv

@@ -70,11 +70,15 @@ TEST(MatrixProduct, IsTheProductOfEitherLayout) {
 
 TEST(SingleRowProducts, AreDotProducts) {
   const LayerTensors layer = testing::random_layer(1, 40, 20, 7);
-  std::vector<float> products(40);
-  single_row_products(layer[0].v.row(3).data(), layer[0].k_post, 40, 0.5F, products.data());
+  const float* row = layer[0].v.row(3).data();
+  const std::vector<float> products = single_row_products(row, layer[0].k_post, 40, 0.5F);
+  ASSERT_EQ(products.size(), 40u);
   for (std::int64_t key = 0; key < 40; ++key) {
     EXPECT_NEAR(products[static_cast<std::size_t>(key)], 0.5F * layer[0].v.row(3).dot(layer[0].k_post.row(key)), 1e-5F);
   }
+  const std::vector<std::int64_t> some{39, 0, 7};
+  EXPECT_EQ(single_row_products(row, layer[0].k_post, 3, 0.5F, some.data()),
+            (std::vector<float>{products[39], products[0], products[7]}));
 }
 
 // sums (1, 1) + 2 * (1, 2) + 3 * (3, 4) = (12, 17), beyond one vector: 65 columns of it.

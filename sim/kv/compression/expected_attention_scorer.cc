@@ -19,11 +19,10 @@ std::vector<float> expected_weights(const HeadTensors& head, const ScorerContext
   const auto keys = head.k_post.middleRows(sinks, count);
   const std::vector<float> even(static_cast<std::size_t>(count), 1.0F);
   std::vector<float> weights(even.size(), 0.0F);
-  std::vector<float> logits(even.size());
   visit_queries_before_rope(head, sinks, size, "expected_attention", [&](const Eigen::Ref<const RowMatrix>& queries) {
     const Eigen::VectorXf mean = (weighted_sum(queries, even) / static_cast<double>(count)).cast<float>();
     const Eigen::VectorXf turned = rotation.of_vector(mean);
-    single_row_products(turned.data(), keys, count, 1 / std::sqrt(head_dim), logits.data());
+    std::vector<float> logits = single_row_products(turned.data(), keys, count, 1 / std::sqrt(head_dim));
     if (context.integer("covariance") == 1) {
       const auto centre = std::span(mean.data(), static_cast<std::size_t>(mean.size()));
       const Eigen::MatrixXd spread = gram(queries, centre) / static_cast<double>(count);

@@ -34,6 +34,7 @@ Rescore rescore_of(const ScorerEntry& entry, const LayerTensors& layer, const Sc
       context.given != nullptr) {
     return {};
   }
+  if (entry.rescore != nullptr) return entry.rescore(layer, context);
   return [&entry, &layer, context, chosen = LayerTensors(1)](std::size_t head,
                                                              const std::vector<std::int64_t>& positions) mutable {
     ScorerContext inner = context;
@@ -63,6 +64,7 @@ LayerScores importance(const Compression& setting, const Evict& stage, const Lay
     scores = two_stage_scores(stage, std::move(scores),
                               projected_value_norms(layer, context.num_positions, *context.output_projection));
   }
+  if (stage.selection == Selection::top) return scores;
   return selected_scores(setting, stage, scores, rescore_of(entry, layer, context));
 }
 

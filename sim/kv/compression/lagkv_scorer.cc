@@ -1,8 +1,10 @@
 #include "kv/compression/lagkv_scorer.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "base/vector_width.h"
 #include "kv/compression/dot_products.h"
 #include "kv/compression/row_statistics.h"
 
@@ -17,15 +19,34 @@ std::vector<float> partition_scores(const RowMatrix& rows, std::int64_t first, s
   return weights;
 }
 
+/// Up to so many values each is compared with every other; more are sorted.
+constexpr std::size_t kFewValues = 1024;
+
+/// ranks[i] = values below values[i].
+KVTIDE_EVERY_VECTOR_WIDTH
+void count_below(const float* values, std::int32_t count, std::int32_t* ranks) {
+  for (std::int32_t index = 0; index < count; ++index) {
+    const float own = values[index];
+    std::int32_t below = 0;
+    for (std::int32_t other = 0; other < count; ++other) below += values[other] < own ? 1 : 0;
+    ranks[index] = below;
+  }
+}
+
 /// Rank of each value, 0 the smallest; equal ones in order.
-std::vector<std::int64_t> ranks_of(const std::vector<float>& values) {
-  std::vector<std::pair<float, std::int64_t>> order(values.size());
-  for (std::size_t index = 0; index < values.size(); ++index)
-    order[index] = {values[index], static_cast<std::int64_t>(index)};
-  std::ranges::sort(order);
-  std::vector<std::int64_t> ranks(order.size());
+std::vector<std::int32_t> ranks_of(const std::vector<float>& values) {
+  std::vector<std::int32_t> ranks(values.size());
+  if (values.size() <= kFewValues) {
+    count_below(values.data(), static_cast<std::int32_t>(values.size()), ranks.data());
+    std::vector<std::int32_t> num_equal(values.size(), 0);  // [rank] that came before
+    for (std::int32_t& rank : ranks) rank += num_equal[static_cast<std::size_t>(rank)]++;
+    return ranks;
+  }
+  std::vector<std::int32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](std::int32_t index) { return values[static_cast<std::size_t>(index)]; });
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
-    ranks[static_cast<std::size_t>(order[rank].second)] = static_cast<std::int64_t>(rank);
+    ranks[static_cast<std::size_t>(order[rank])] = static_cast<std::int32_t>(rank);
   }
   return ranks;
 }
@@ -51,11 +72,12 @@ LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
       std::vector<float> score = partition_scores(head.k_post, first, lag);
       const std::vector<float> of_values = partition_scores(head.v, first, lag);
       for (std::size_t row = 0; row < score.size(); ++row) score[row] = (score[row] + of_values[row]) / 2;
-      const std::vector<std::int64_t> ranks = ranks_of(score);
-      for (std::int64_t row = 0; row < lag; ++row) {
-        of_head[static_cast<std::size_t>(first + row)] =
-            compares_partitions ? static_cast<double>(score[static_cast<std::size_t>(row)])
-                                : static_cast<double>(ranks[static_cast<std::size_t>(row)]) / static_cast<double>(lag);
+      const auto out = of_head.begin() + first;
+      if (compares_partitions) {
+        std::ranges::copy(score, out);
+      } else {
+        std::ranges::transform(ranks_of(score), out,
+                               [&](std::int32_t rank) { return rank / static_cast<double>(lag); });
       }
     }
   }

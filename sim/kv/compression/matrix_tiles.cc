@@ -56,23 +56,18 @@ struct alignas(64) TileConfiguration {
   std::uint8_t num_rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-/// Sixteen float32 as three sets of sixteen bfloat16, each in the upper half of a 32-bit lane.
-KVTIDE_TILE_CODE inline void split(__m512 values, __m512i parts[kParts]) {
+/// The first parts of two sets of sixteen float32, side by side: a 32-bit lane holds a bfloat16 of either. So channel c lies
+/// beside channel 16 + c, in both factors of a product, which adds up channels in any order.
+KVTIDE_TILE_CODE inline void split(__m512 low, __m512 high, std::int64_t num_parts, __m512i parts[kParts]) {
   const __m512i half = _mm512_set1_epi32(0x8000);
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
-  __m512 rest = values;
-  for (std::int64_t part = 0; part < kParts; ++part) {
-    parts[part] = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(rest), half), upper);
-    rest = _mm512_sub_ps(rest, _mm512_castsi512_ps(parts[part]));
+  for (std::int64_t part = 0; part < num_parts; ++part) {
+    const __m512i of_low = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(low), half), upper);
+    const __m512i of_high = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(high), half), upper);
+    parts[part] = _mm512_or_si512(_mm512_srli_epi32(of_low, 16), of_high);
+    low = _mm512_sub_ps(low, _mm512_castsi512_ps(of_low));
+    high = _mm512_sub_ps(high, _mm512_castsi512_ps(of_high));
   }
-}
-
-/// Upper halves of two sets of lanes, side by side in the order of the elements.
-KVTIDE_TILE_CODE inline __m512i packed(__m512i first, __m512i second) {
-  alignas(64) static constexpr std::uint16_t kUpperHalves[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
-                                                                 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
-                                                                 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
-  return _mm512_permutex2var_epi16(first, _mm512_load_si512(kUpperHalves), second);
 }
 
 /// Sixteen rows of sixteen 32-bit lanes, transposed: pairs, then fours, then eights, then halves.
@@ -102,34 +97,34 @@ KVTIDE_TILE_CODE inline void transpose(__m512i row[16]) {
   }
 }
 
-/// One tile of 16 rows and 32 channels, its first parts one after another. A column operand's tile is transposed by
-/// pairs of channels, as the processor reads it.
+/// One tile of 16 rows and 32 channels, its parts one after another. A column operand's tile is transposed by pairs of
+/// channels, as the processor reads it.
+template <std::int64_t kNumParts>
 KVTIDE_TILE_CODE void fill_tile(TileOperand::Side side, const float* values, std::int64_t stride, std::int64_t num_rows,
-                                std::int64_t num_channels, float factor, std::int64_t num_parts, std::uint16_t* tile) {
+                                std::int64_t num_channels, float factor, std::uint16_t* tile) {
   const auto mask_of = [](std::int64_t count) {
     return static_cast<__mmask16>((1U << static_cast<unsigned>(std::clamp<std::int64_t>(count, 0, 16))) - 1U);
   };
   const __mmask16 first_mask = mask_of(num_channels);
   const __mmask16 second_mask = mask_of(num_channels - 16);
   const __m512 factors = _mm512_set1_ps(factor);
-  __m512i rows[kParts][kTileRows];
   for (std::int64_t row = 0; row < kTileRows; ++row) {
-    if (row >= num_rows) {
-      for (auto& part : rows) part[row] = _mm512_setzero_si512();
-      continue;
+    __m512i parts[kParts] = {};
+    if (row < num_rows) {
+      const float* of_row = values + row * stride;
+      split(_mm512_mul_ps(_mm512_maskz_loadu_ps(first_mask, of_row), factors),
+            _mm512_mul_ps(_mm512_maskz_loadu_ps(second_mask, of_row + 16), factors), kNumParts, parts);
     }
-    const float* of_row = values + row * stride;
-    __m512i first[kParts];
-    __m512i second[kParts];
-    split(_mm512_mul_ps(_mm512_maskz_loadu_ps(first_mask, of_row), factors), first);
-    split(_mm512_mul_ps(_mm512_maskz_loadu_ps(second_mask, of_row + 16), factors), second);
-    for (std::int64_t part = 0; part < num_parts; ++part) rows[part][row] = packed(first[part], second[part]);
+    for (std::int64_t part = 0; part < kNumParts; ++part) {
+      _mm512_store_si512(tile + part * kTileElements + row * kTileChannels, parts[part]);
+    }
   }
-  for (std::int64_t part = 0; part < num_parts; ++part) {
-    if (side == TileOperand::Side::columns) transpose(rows[part]);
-    for (std::int64_t row = 0; row < kTileRows; ++row) {
-      _mm512_store_si512(tile + part * kTileElements + row * kTileChannels, rows[part][row]);
-    }
+  for (std::int64_t part = 0; part < kNumParts && side == TileOperand::Side::columns; ++part) {
+    __m512i rows[kTileRows];
+    std::uint16_t* of_part = tile + part * kTileElements;
+    for (std::int64_t row = 0; row < kTileRows; ++row) rows[row] = _mm512_load_si512(of_part + row * kTileChannels);
+    transpose(rows);
+    for (std::int64_t row = 0; row < kTileRows; ++row) _mm512_store_si512(of_part + row * kTileChannels, rows[row]);
   }
 }
 
@@ -152,9 +147,11 @@ TileOperand::TileOperand(Side side, const float* values, std::int64_t num_rows, 
     const std::int64_t first = row_tile * kTileRows;
     for (std::int64_t chunk = 0; chunk < num_chunks_; ++chunk) {
       const std::int64_t channel = chunk * kTileChannels;
-      fill_tile(side, values + first * stride + channel, stride, std::min(kTileRows, num_rows - first),
-                num_channels - channel, factor, num_parts_,
-                tiles_[static_cast<std::size_t>((row_tile * num_chunks_ + chunk) * num_parts_ * kTileRows)].channels);
+      std::uint16_t* tile =
+          tiles_[static_cast<std::size_t>((row_tile * num_chunks_ + chunk) * num_parts_ * kTileRows)].channels;
+      (is_exact() ? fill_tile<kParts> : fill_tile<kParts - 1>)(side, values + first * stride + channel, stride,
+                                                               std::min(kTileRows, num_rows - first),
+                                                               num_channels - channel, factor, tile);
     }
   }
 }

@@ -2,46 +2,55 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/vector_width.h"
 #include "kv/compression/dot_products.h"
+#include "kv/compression/lanes.h"
 
 namespace kvtide::kv {
 namespace {
 
-constexpr std::int64_t kLanes = 16;
+constexpr std::int64_t kLanes = kNumLanes;
 constexpr std::int64_t kRowsAtOnce = 64;  ///< summed in float32 before float64 takes over
-
-/// Sixteen floats as the compiler keeps them: left to itself it shuffles a square of sums instead of widening its rows.
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 
 std::int64_t whole_lanes(std::int64_t channels) {
   return (channels + kLanes - 1) / kLanes * kLanes;
 }
 
-inline float sum_of_lanes(const float* lanes) {
-  float eight[8];
-  for (std::int64_t lane = 0; lane < 8; ++lane) eight[lane] = lanes[lane] + lanes[lane + 8];
-  float four[4];
-  for (std::int64_t lane = 0; lane < 4; ++lane) four[lane] = eight[lane] + eight[lane + 4];
-  return (four[0] + four[2]) + (four[1] + four[3]);
+/// Sixteen rows from `first` on; beyond the last one it again, so that no sum of sixteen needs another way for the rest.
+struct SixteenRows {
+  const float* begin[kLanes];
+};
+
+inline SixteenRows sixteen_rows(const float* rows, std::int64_t stride, std::int64_t first, std::int64_t num_rows) {
+  SixteenRows of;
+  for (std::int64_t row = 0; row < kLanes; ++row) of.begin[row] = rows + std::min(first + row, num_rows - 1) * stride;
+  return of;
 }
 
+/// @param lengths  [num_rows rounded up to 16]
 KVTIDE_EVERY_VECTOR_WIDTH
 void squared_lengths_of(const float* rows, std::int64_t stride, std::int64_t num_rows, std::int64_t channels,
                         float* lengths) {
   const std::int64_t whole = channels / kLanes * kLanes;
-  for (std::int64_t row = 0; row < num_rows; ++row) {
-    const float* of_row = rows + row * stride;
-    float lanes[kLanes] = {};
+  for (std::int64_t first = 0; first < num_rows; first += kLanes) {
+    const SixteenRows of = sixteen_rows(rows, stride, first, num_rows);
+    Lanes sums[kLanes] = {};
     for (std::int64_t channel = 0; channel < whole; channel += kLanes) {
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += of_row[channel + lane] * of_row[channel + lane];
+      for (std::int64_t row = 0; row < kLanes; ++row) {
+        Lanes own;
+        load(of.begin[row] + channel, own);
+        sums[row] += own * own;
+      }
     }
-    float sum = sum_of_lanes(lanes);
-    for (std::int64_t channel = whole; channel < channels; ++channel) sum += of_row[channel] * of_row[channel];
-    lengths[row] = sum;
+    sum_each(sums);
+    store(sums[0], lengths + first);
+    for (std::int64_t channel = whole; channel < channels; ++channel) {
+      for (std::int64_t row = 0; row < kLanes; ++row) {
+        lengths[first + row] += of.begin[row][channel] * of.begin[row][channel];
+      }
+    }
   }
 }
 
@@ -54,20 +63,17 @@ void quadratic_forms_of(const float* rows, std::int64_t padded, const float* upp
     Lanes sums[kLanes] = {};
     for (std::int64_t term = 0; term < first + kLanes; ++term) {
       Lanes columns;
-      std::memcpy(&columns, upper + term * padded + first, sizeof columns);
+      load(upper + term * padded + first, columns);
       for (std::int64_t row = 0; row < kLanes; ++row) sums[row] += rows[row * padded + term] * columns;
     }
     for (std::int64_t row = 0; row < kLanes; ++row) {
       Lanes own;
-      std::memcpy(&own, rows + row * padded + first, sizeof own);
+      load(rows + row * padded + first, own);
       totals[row] += sums[row] * own;
     }
   }
-  for (std::int64_t row = 0; row < kLanes; ++row) {
-    float lanes[kLanes];
-    std::memcpy(lanes, &totals[row], sizeof lanes);
-    forms[row] = sum_of_lanes(lanes);
-  }
+  sum_each(totals);
+  store(totals[0], forms);
 }
 
 /// One 16 x 16 block of the Gram matrix of `num_rows` rows. @param left, right  the block's channels of the first row
@@ -76,11 +82,11 @@ void gram_block(const float* left, const float* right, std::int64_t padded, std:
   Lanes sums[kLanes] = {};
   for (std::int64_t row = 0; row < num_rows; ++row) {
     Lanes columns;
-    std::memcpy(&columns, right + row * padded, sizeof columns);
+    load(right + row * padded, columns);
     for (std::int64_t channel = 0; channel < kLanes; ++channel) sums[channel] += left[row * padded + channel] * columns;
   }
   for (std::int64_t channel = 0; channel < kLanes; ++channel) {
-    std::memcpy(block + channel * kLanes, &sums[channel], sizeof sums[channel]);
+    store(sums[channel], block + channel * kLanes);
   }
 }
 
@@ -103,83 +109,112 @@ void change_rows(const float* rows, std::int64_t stride, std::int64_t num_rows, 
 KVTIDE_EVERY_VECTOR_WIDTH
 void channel_bounds(const float* rows, std::int64_t stride, std::int64_t num_rows, std::int64_t channels, float* lowest,
                     float* highest) {
-  for (std::int64_t first = 0; first < channels; first += kLanes) {
-    const std::int64_t count = std::min(kLanes, channels - first);
-    if (count < kLanes) {
-      for (std::int64_t channel = first; channel < channels; ++channel) {
-        lowest[channel] = highest[channel] = rows[channel];
-        for (std::int64_t row = 1; row < num_rows; ++row) {
-          lowest[channel] = std::min(lowest[channel], rows[row * stride + channel]);
-          highest[channel] = std::max(highest[channel], rows[row * stride + channel]);
-        }
-      }
-      return;
+  // Four registers at a time: each bound waits for the one before it.
+  constexpr std::int64_t kParts = 4;
+  std::int64_t first = 0;
+  for (; first + kParts * kLanes <= channels; first += kParts * kLanes) {
+    Lanes low[kParts];
+    Lanes high[kParts];
+    for (std::int64_t part = 0; part < kParts; ++part) {
+      load(rows + first + part * kLanes, low[part]);
+      high[part] = low[part];
     }
-    Lanes low;
-    std::memcpy(&low, rows + first, sizeof low);
-    Lanes high = low;
     for (std::int64_t row = 1; row < num_rows; ++row) {
-      Lanes own;
-      std::memcpy(&own, rows + row * stride + first, sizeof own);
-      low = own < low ? own : low;
-      high = own > high ? own : high;
+      for (std::int64_t part = 0; part < kParts; ++part) {
+        Lanes own;
+        load(rows + row * stride + first + part * kLanes, own);
+        low[part] = own < low[part] ? own : low[part];
+        high[part] = own > high[part] ? own : high[part];
+      }
     }
-    std::memcpy(lowest + first, &low, sizeof low);
-    std::memcpy(highest + first, &high, sizeof high);
+    for (std::int64_t part = 0; part < kParts; ++part) {
+      store(low[part], lowest + first + part * kLanes);
+      store(high[part], highest + first + part * kLanes);
+    }
+  }
+  for (std::int64_t channel = first; channel < channels; ++channel) {
+    lowest[channel] = highest[channel] = rows[channel];
+    for (std::int64_t row = 1; row < num_rows; ++row) {
+      lowest[channel] = std::min(lowest[channel], rows[row * stride + channel]);
+      highest[channel] = std::max(highest[channel], rows[row * stride + channel]);
+    }
   }
 }
 
-/// @param inverse  [padded] 1 / (highest - lowest), 0 beyond the channels; lowest likewise
+/// @param inverse     [channel] 1 / (highest - lowest)
+/// @param deviations  [num_rows rounded up to 16]
 KVTIDE_EVERY_VECTOR_WIDTH
 void deviations_of(const float* rows, std::int64_t stride, std::int64_t num_rows, std::int64_t channels,
-                   const float* lowest, const float* inverse, float* scaled, float* deviations) {
+                   const float* lowest, const float* inverse, float* deviations) {
   const std::int64_t whole = channels / kLanes * kLanes;
-  for (std::int64_t row = 0; row < num_rows; ++row) {
-    const float* of_row = rows + row * stride;
-    float lanes[kLanes] = {};
-    for (std::int64_t first = 0; first < whole; first += kLanes) {
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-        scaled[first + lane] = (of_row[first + lane] - lowest[first + lane]) * inverse[first + lane];
-        lanes[lane] += scaled[first + lane];
+  for (std::int64_t first = 0; first < num_rows; first += kLanes) {
+    const SixteenRows of = sixteen_rows(rows, stride, first, num_rows);
+    Lanes sums[kLanes] = {};
+    for (std::int64_t channel = 0; channel < whole; channel += kLanes) {
+      Lanes low;
+      Lanes scale;
+      load(lowest + channel, low);
+      load(inverse + channel, scale);
+      for (std::int64_t row = 0; row < kLanes; ++row) {
+        Lanes own;
+        load(of.begin[row] + channel, own);
+        sums[row] += (own - low) * scale;
       }
     }
-    float mean = sum_of_lanes(lanes);
-    for (std::int64_t channel = whole; channel < channels; ++channel) {
-      scaled[channel] = (of_row[channel] - lowest[channel]) * inverse[channel];
-      mean += scaled[channel];
+    sum_each(sums);
+    float mean[kLanes];
+    store(sums[0], mean);
+    for (std::int64_t row = 0; row < kLanes; ++row) {
+      for (std::int64_t channel = whole; channel < channels; ++channel) {
+        mean[row] += (of.begin[row][channel] - lowest[channel]) * inverse[channel];
+      }
+      mean[row] /= static_cast<float>(channels);
+      sums[row] = Lanes{};
     }
-    mean /= static_cast<float>(channels);
-    for (float& lane : lanes) lane = 0;
-    for (std::int64_t first = 0; first < whole; first += kLanes) {
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-        const float off = scaled[first + lane] - mean;
-        lanes[lane] += off * off;
+    for (std::int64_t channel = 0; channel < whole; channel += kLanes) {
+      Lanes low;
+      Lanes scale;
+      load(lowest + channel, low);
+      load(inverse + channel, scale);
+      for (std::int64_t row = 0; row < kLanes; ++row) {
+        Lanes own;
+        load(of.begin[row] + channel, own);
+        own = (own - low) * scale - mean[row];
+        sums[row] += own * own;
       }
     }
-    float squares = sum_of_lanes(lanes);
-    for (std::int64_t channel = whole; channel < channels; ++channel) {
-      squares += (scaled[channel] - mean) * (scaled[channel] - mean);
+    sum_each(sums);
+    float* squares = deviations + first;
+    store(sums[0], squares);
+    for (std::int64_t row = 0; row < kLanes; ++row) {
+      for (std::int64_t channel = whole; channel < channels; ++channel) {
+        const float off = (of.begin[row][channel] - lowest[channel]) * inverse[channel] - mean[row];
+        squares[row] += off * off;
+      }
+      squares[row] = std::sqrt(squares[row] / static_cast<float>(channels - 1));
     }
-    deviations[row] = std::sqrt(squares / static_cast<float>(channels - 1));
   }
 }
 
 }  // namespace
 
 std::vector<float> squared_lengths(const Eigen::Ref<const RowMatrix>& rows, std::int64_t num_rows) {
-  std::vector<float> lengths(static_cast<std::size_t>(num_rows));
+  std::vector<float> lengths(static_cast<std::size_t>(whole_lanes(num_rows)));
   squared_lengths_of(rows.data(), rows.outerStride(), num_rows, rows.cols(), lengths.data());
+  lengths.resize(static_cast<std::size_t>(num_rows));
   return lengths;
 }
 
-Eigen::VectorXd weighted_sum(const Eigen::Ref<const RowMatrix>& rows, std::span<const float> weights) {
+Eigen::VectorXd weighted_sum(const Eigen::Ref<const RowMatrix>& rows, std::span<const float> weights,
+                             const std::int64_t* chosen) {
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(rows.cols());
   Eigen::VectorXf part(rows.cols());
-  for (std::int64_t first = 0; first < rows.rows(); first += kRowsAtOnce) {
-    const std::int64_t count = std::min(kRowsAtOnce, rows.rows() - first);
+  for (std::int64_t first = 0; first < std::ssize(weights); first += kRowsAtOnce) {
+    const std::int64_t count = std::min(kRowsAtOnce, std::ssize(weights) - first);
+    const float* begin = chosen != nullptr ? rows.data() : rows.data() + first * rows.outerStride();
     part.setZero();
-    add_scaled_rows(rows.data() + first * rows.outerStride(), rows.outerStride(), count, rows.cols(),
-                    weights.data() + first, part.data());
+    add_scaled_rows(begin, rows.outerStride(), count, rows.cols(), weights.data() + first, part.data(),
+                    chosen != nullptr ? chosen + first : nullptr);
     sum += part.cast<double>();
   }
   return sum;
@@ -250,10 +285,10 @@ std::vector<float> scaled_deviations(const Eigen::Ref<const RowMatrix>& rows,
   for (std::size_t channel = 0; channel < lowest.size(); ++channel) {
     inverse[channel] = 1.0F / (inverse[channel] - lowest[channel]);
   }
-  std::vector<float> scaled(lowest.size());
-  std::vector<float> deviations(static_cast<std::size_t>(rows.rows()));
-  deviations_of(rows.data(), rows.outerStride(), rows.rows(), channels, lowest.data(), inverse.data(), scaled.data(),
+  std::vector<float> deviations(static_cast<std::size_t>(whole_lanes(rows.rows())));
+  deviations_of(rows.data(), rows.outerStride(), rows.rows(), channels, lowest.data(), inverse.data(),
                 deviations.data());
+  deviations.resize(static_cast<std::size_t>(rows.rows()));
   return deviations;
 }
 

@@ -15,8 +15,10 @@ namespace kvtide::kv {
 /// [row] sum of squares of each of the first `num_rows` rows.
 [[nodiscard]] std::vector<float> squared_lengths(const Eigen::Ref<const RowMatrix>& rows, std::int64_t num_rows);
 
-/// [channel] sum over rows of weights[row] * rows[row]; float32 within 64 rows, float64 beyond.
-[[nodiscard]] Eigen::VectorXd weighted_sum(const Eigen::Ref<const RowMatrix>& rows, std::span<const float> weights);
+/// [channel] sum of weights[index] * rows[index]; float32 within 64 rows, float64 beyond.
+/// @param chosen  [weights.size()] rows to take; null: the first ones
+[[nodiscard]] Eigen::VectorXd weighted_sum(const Eigen::Ref<const RowMatrix>& rows, std::span<const float> weights,
+                                           const std::int64_t* chosen = nullptr);
 
 /// [row] x' M x for each row x. Half of the products of a plain matrix product: M counts as symmetric.
 /// @param matrix  [channel, channel]; only its upper triangle is read

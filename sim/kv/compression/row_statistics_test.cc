@@ -23,6 +23,8 @@ TEST(WeightedSum, AddsRowsTimesTheirWeights) {
   rows << 1, 2, 3, 4;
   const std::vector<float> weights{2, 3};
   EXPECT_EQ(weighted_sum(rows, weights), Eigen::Vector2d(11, 16));
+  const std::int64_t second = 1;
+  EXPECT_EQ(weighted_sum(rows, std::vector<float>{2}, &second), (2 * rows.row(1)).transpose().cast<double>());
   const std::vector<float> even(130, 1.0F);
   EXPECT_EQ(weighted_sum(RowMatrix::Ones(130, 3), even), Eigen::Vector3d(130, 130, 130));
 }

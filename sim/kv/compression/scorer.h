@@ -2,6 +2,7 @@
 // Importance of each cached position, from recorded numbers. One scorer a file; registered by name in one table.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,9 @@ struct ScorerContext {
   [[nodiscard]] std::int64_t integer(std::string_view name) const;
 };
 
+/// Scores of the given positions of one head alone, in their order; what a scorer says when nothing else is in the cache.
+using Rescore = std::function<std::vector<double>(std::size_t head, const std::vector<std::int64_t>& positions)>;
+
 struct ScorerEntry {
   std::string name;
   std::string summary;
@@ -64,6 +68,9 @@ struct ScorerEntry {
   std::vector<ScorerParameter> parameters;
   ScorerNeeds needs;
   LayerScores (*score)(const LayerTensors& layer, const ScorerContext& context);
+  /// For scorers that answer for some positions without a copy of their rows; null: the rows are copied and scored. The
+  /// layer outlives the answer.
+  Rescore (*rescore)(const LayerTensors& layer, const ScorerContext& context) = nullptr;
 };
 
 /// Every scorer, sorted by name.

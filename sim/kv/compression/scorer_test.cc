@@ -85,6 +85,23 @@ TEST(KeyDiff, IsMinusTheCosineWithTheMeanDirection) {
   EXPECT_NEAR(scores[2], -1 / std::sqrt(5.0), 1e-6);
 }
 
+// What is left of the cache scores as if the rest had never been there, whether its rows are copied or not.
+TEST(KeyDiff, RescoresSomePositionsAsAContextOfTheirOwn) {
+  const LayerTensors layer = testing::random_layer(2, 70, 20, 3);
+  const std::vector<std::int64_t> left{0, 5, 17, 18, 40, 69};
+  LayerTensors alone = layer;
+  for (HeadTensors& head : alone) {
+    for (std::size_t index = 0; index < left.size(); ++index) {
+      head.k_post.row(static_cast<std::int64_t>(index)) = layer[&head - alone.data()].k_post.row(left[index]);
+    }
+  }
+  const ScorerEntry& keydiff = find_scorer("keydiff");
+  const LayerScores expected = score_layer(keydiff, alone, {.num_positions = 6});
+  const Rescore rescore = keydiff.rescore(layer, {.num_positions = 70});
+  EXPECT_EQ(rescore(0, left), expected[0]);
+  EXPECT_EQ(rescore(1, left), expected[1]);
+}
+
 // Equal logits: rows (1), (1/2, 1/2), (1/3, 1/3, 1/3). Sums 11/6, 5/6, 1/3; seen by 3, 2, 1 queries.
 TEST(ObservedAttention, DividesByTheQueriesThatSeeThePosition) {
   const LayerTensors layer = head_of(kZero3, kZero3, kZero3);
@@ -149,6 +166,25 @@ TEST(LagKV, RanksDeviationsInUnitsOfTheNextPartition) {
   const std::vector<double> few = scores_of(
       "lagkv", head_of({rows[0], rows[1], rows[2]}, {rows[0], rows[1], rows[2]}, kZero3), {{"lag", 2}, {"sinks", 0}});
   EXPECT_EQ(few, (std::vector<double>{0, 1.0 / 3, 2.0 / 3}));
+}
+
+// Row i of the first partition is (0, x), of the second (0, 0) or (1, 1): its deviation grows with x = (7 i mod n) / 2000, whose
+// rank is 7 i mod n, few rows or many. Equal rows rank in order.
+TEST(LagKV, RanksShortAndLongPartitions) {
+  for (const std::int64_t lag : {40, 1100}) {
+    std::vector<std::pair<float, float>> rows;
+    for (std::int64_t row = 0; row < lag; ++row) rows.emplace_back(0.0F, static_cast<float>(7 * row % lag) / 2000);
+    for (std::int64_t row = 0; row < lag; ++row) rows.emplace_back(row % 2, row % 2);
+    const ScorerParameters parameters{{"lag", static_cast<double>(lag)}, {"sinks", 0}};
+    const std::vector<double> ranks = scores_of("lagkv", head_of(rows, rows, rows), parameters);
+    std::fill_n(rows.begin(), lag, std::pair{0.0F, 0.0F});
+    const std::vector<double> equal = scores_of("lagkv", head_of(rows, rows, rows), parameters);
+    for (std::int64_t row = 0; row < lag; ++row) {
+      const auto index = static_cast<std::size_t>(row);
+      EXPECT_EQ(ranks[index], static_cast<double>(7 * row % lag) / static_cast<double>(lag)) << row << " of " << lag;
+      EXPECT_EQ(equal[index], static_cast<double>(row) / static_cast<double>(lag)) << row << " of " << lag;
+    }
+  }
 }
 
 // Page of keys (1, -1), (3, 0): box [1, 3] x [-1, 0]; query (1, 1) -> 3 + 0. The sphere: centre (2, -0.5), radius half of

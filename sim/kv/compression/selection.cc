@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/error.h"
 #include "kv/compression/evict.h"
 #include "kv/partition.h"
 
@@ -136,7 +137,7 @@ std::vector<bool> by_entropy(const Compression& setting, const Evict& stage, con
 LayerScores selected_scores(const Compression& setting, const Evict& stage, const LayerScores& scores,
                             const Rescore& rescore) {
   LayerScores result;
-  if (stage.selection == Selection::top) return scores;
+  KVTIDE_ASSERT(stage.selection != Selection::top, "the best anywhere are what the scores already say");
   if (stage.selection == Selection::entropy_gated) {
     std::vector<double> sum(scores.front().size(), 0.0);
     for (const auto& of_head : scores) {

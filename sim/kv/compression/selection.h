@@ -4,16 +4,12 @@
 //
 // Example, quota: blocks of 4, keep 0.5, scores 9 8 7 6 | 1 2 3 4: each block keeps its own best two, 0 1 and 6 7.
 
-#include <functional>
-
-#include "kv/compression/compression.h"
+#include "kv/compression/scorer.h"
 
 namespace kvtide::kv {
 
-/// Scores of the given positions of one head alone, in their order; what a scorer says when nothing else is in the cache.
-using Rescore = std::function<std::vector<double>(std::size_t head, const std::vector<std::int64_t>& positions)>;
-
 /// @param setting  its grid says where blocks begin
+/// @param stage    with a selection other than the best anywhere
 /// @param rescore  empty: a position's score does not depend on the others
 [[nodiscard]] LayerScores selected_scores(const Compression& setting, const Evict& stage, const LayerScores& scores,
                                           const Rescore& rescore);

@@ -1,0 +1,23 @@
+#include "kv/compression/lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace kvtide::kv {
+namespace {
+
+// Row r holds 16 r + 0 .. 16 r + 15: 16 * 16 r + 120.
+TEST(SumEach, PutsTheSumOfEveryRowIntoItsLane) {
+  Lanes rows[kNumLanes];
+  for (std::int64_t row = 0; row < kNumLanes; ++row) {
+    for (std::int64_t lane = 0; lane < kNumLanes; ++lane) rows[row][lane] = static_cast<float>(16 * row + lane);
+  }
+  sum_each(rows);
+  std::array<float, kNumLanes> sums{};
+  store(rows[0], sums.data());
+  for (std::size_t row = 0; row < sums.size(); ++row) EXPECT_EQ(sums[row], static_cast<float>(256 * row + 120));
+}
+
+}  // namespace
+}  // namespace kvtide::kv
