@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/units.h"
 #include "loss/attention_rows.h"
+#include "loss/bits_lost.h"
 #include "loss/value_sums.h"
 
 namespace kvtide::loss {
@@ -87,6 +88,8 @@ HeadReference make_head_reference(const kv::HeadTensors& head, MeasureQueries me
   reference.scale = head.attention_scale;
   reference.k = head.k_post;
   reference.v = head.v;
+  reference.k_inverse_variance = inverse_variance(reference.k);
+  reference.v_inverse_variance = inverse_variance(reference.v);
   reference.q.resize(rows, head.head_dim());
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t query = queries[static_cast<std::size_t>(row % num_queries)];

@@ -31,6 +31,8 @@ struct HeadReference {
   double scale = 1;                         ///< multiplies q.k
   kv::RowMatrix k;                          ///< [position, head_dim] after RoPE
   kv::RowMatrix v;                          ///< [position, head_dim]
+  std::vector<double> k_inverse_variance;   ///< [channel] 1 / variance over positions, 0 where constant
+  std::vector<double> v_inverse_variance;   ///< [channel] the same
   DoubleMatrix weights;                     ///< [row, position] a_ij; 0 beyond the row's own position
   kv::RowMatrix weights_by_position;        ///< [position, row] the same in float32, for products over many positions
   Eigen::VectorXd log_sum_exp;              ///< [row] ln Z_i = ln sum_j exp(s_ij)

@@ -3,27 +3,41 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/vector_width.h"
+
 namespace kvtide::loss {
 namespace {
 
-/// 1 / variance of each channel over positions; 0 for a constant channel.
-Eigen::ArrayXd inverse_variance(const kv::RowMatrix& rows) {
-  Eigen::ArrayXd inverse(rows.cols());
-  for (std::int64_t channel = 0; channel < rows.cols(); ++channel) {
-    const Eigen::ArrayXd column = rows.col(channel).cast<double>();
-    const double variance = (column - column.mean()).square().mean();
-    inverse(channel) = variance > 0 ? 1.0 / variance : 0.0;
+constexpr std::int64_t kLanes = 16;
+
+/// Mean over the channels that vary of their squared error in units of their variance. Channels that do not: 0 in `inverse`.
+KVTIDE_EVERY_VECTOR_WIDTH
+double distortion(const float* truth, const float* stored, const double* inverse, std::int64_t channels) {
+  double errors[kLanes] = {};
+  double varying[kLanes] = {};
+  const auto add = [&](std::int64_t channel, std::int64_t lane) {
+    const double error = static_cast<double>(truth[channel]) - static_cast<double>(stored[channel]);
+    errors[lane] += error * error * inverse[channel];
+    varying[lane] += inverse[channel] > 0 ? 1.0 : 0.0;
+  };
+  std::int64_t channel = 0;
+  for (; channel + kLanes <= channels; channel += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) add(channel + lane, lane);
   }
-  return inverse;
+  for (; channel < channels; ++channel) add(channel, 0);
+  double sum = 0;
+  double count = 0;
+  for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+    sum += errors[lane];
+    count += varying[lane];
+  }
+  return count > 0 ? sum / count : 0;
 }
 
-double distortion(const kv::RowMatrix& truth, std::int64_t position, const kv::RowMatrix& stored, std::int64_t entry,
-                  const Eigen::ArrayXd& inverse) {
-  const auto varying = static_cast<double>((inverse > 0).count());
-  if (varying == 0) return 0;
-  const Eigen::ArrayXd error =
-      (truth.row(position).cast<double>() - stored.row(entry).cast<double>()).transpose().array();
-  return (error.square() * inverse).sum() / varying;
+double bits_of(const kv::RowMatrix& truth, std::int64_t position, const kv::RowMatrix& stored, std::int64_t entry,
+               const std::vector<double>& inverse) {
+  return bits_lost_at_distortion(
+      distortion(truth.row(position).data(), stored.row(entry).data(), inverse.data(), truth.cols()));
 }
 
 }  // namespace
@@ -34,19 +48,30 @@ double bits_lost_at_distortion(double distortion) {
   return 0.5 * std::log2(std::min(distortion, 1.0) / kReferenceError);
 }
 
-std::vector<double> bits_lost(const HeadReference& reference, const HeadComparison& comparison,
+std::vector<double> inverse_variance(const kv::RowMatrix& rows) {
+  const auto num_rows = static_cast<double>(rows.rows());
+  // Counted from the first row, a constant channel is exactly 0.
+  const Eigen::RowVectorXd first = rows.row(0).cast<double>();
+  Eigen::RowVectorXd mean = Eigen::RowVectorXd::Zero(rows.cols());
+  for (std::int64_t row = 0; row < rows.rows(); ++row) mean += rows.row(row).cast<double>() - first;
+  mean = (mean / num_rows).eval();
+  std::vector<double> inverse(static_cast<std::size_t>(rows.cols()), 0.0);
+  Eigen::Map<Eigen::RowVectorXd> variance(inverse.data(), rows.cols());
+  for (std::int64_t row = 0; row < rows.rows(); ++row) {
+    variance += (rows.row(row).cast<double>() - first - mean).cwiseAbs2();
+  }
+  for (double& value : inverse) value = value > 0 ? num_rows / value : 0;
+  return inverse;
+}
+
+std::vector<double> bits_lost(const HeadReference& reference, const TouchedPositions& touched,
                               const kv::EntryTable& table) {
-  std::vector<double> bits(comparison.state.size(), 0.0);
-  for (const std::int32_t j : comparison.evicted) bits[static_cast<std::size_t>(j)] = kFp16Bits;
-  if (comparison.changed.empty()) return bits;
-  const Eigen::ArrayXd k_inverse = inverse_variance(reference.k);
-  const Eigen::ArrayXd v_inverse = inverse_variance(reference.v);
-  for (const ChangedEntry& entry : comparison.changed) {
-    for (const std::int32_t j : entry.members) {
-      const double k_bits = bits_lost_at_distortion(distortion(reference.k, j, table.k, entry.entry, k_inverse));
-      const double v_bits = bits_lost_at_distortion(distortion(reference.v, j, table.v, entry.entry, v_inverse));
-      bits[static_cast<std::size_t>(j)] = 0.5 * (k_bits + v_bits);
-    }
+  std::vector<double> bits(touched.state.size(), 0.0);
+  for (const std::int32_t j : touched.evicted) bits[static_cast<std::size_t>(j)] = kFp16Bits;
+  for (const std::int32_t j : touched.changed_positions) {
+    const std::int32_t entry = table.entry_of[static_cast<std::size_t>(j)];
+    bits[static_cast<std::size_t>(j)] = 0.5 * (bits_of(reference.k, j, table.k, entry, reference.k_inverse_variance) +
+                                               bits_of(reference.v, j, table.v, entry, reference.v_inverse_variance));
   }
   return bits;
 }

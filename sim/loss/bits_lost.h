@@ -23,8 +23,11 @@ inline constexpr double kFp16Bits = 12.23;
 /// @return 0..kFp16Bits
 [[nodiscard]] double bits_lost_at_distortion(double distortion);
 
+/// @return [channel] 1 / variance over the rows; 0 for a constant channel
+[[nodiscard]] std::vector<double> inverse_variance(const kv::RowMatrix& rows);
+
 /// @return [position]; channels that never vary are left out
-[[nodiscard]] std::vector<double> bits_lost(const HeadReference& reference, const HeadComparison& comparison,
+[[nodiscard]] std::vector<double> bits_lost(const HeadReference& reference, const TouchedPositions& touched,
                                             const kv::EntryTable& table);
 
 }  // namespace kvtide::loss

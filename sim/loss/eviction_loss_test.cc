@@ -23,7 +23,7 @@ double sum(const std::vector<double>& values) {
 void expect_as_measured(const kv::HeadTensors& head, const HeadReference& reference, EvictionLoss& loss,
                         const kv::PositionRuns& runs, double tolerance) {
   loss.evict(runs);
-  const HeadLoss measured = measure_head(reference, evict_runs(head, runs));
+  const HeadLoss measured = measure_head_in_float64(reference, evict_runs(head, runs));
   EXPECT_NEAR(loss.lost_mass(), sum(measured.lost_mass), tolerance);
   EXPECT_NEAR(loss.output_error(), measured.output_error, tolerance * std::max(1.0, measured.output_error));
 }

@@ -21,43 +21,38 @@ bool rows_equal(const kv::RowMatrix& a, std::int64_t row_a, const kv::RowMatrix&
   return std::memcmp(a.data() + row_a * a.cols(), b.data() + row_b * b.cols(), bytes) == 0;
 }
 
-/// Sorts positions into untouched, changed and evicted.
-void classify(const HeadReference& reference, const kv::EntryTable& table, HeadComparison& result) {
-  const auto positions = static_cast<std::size_t>(reference.num_positions());
-  const auto num_entries =
+/// Its entry has one member and no bias and holds the recorded key.
+bool has_own_key(const HeadReference& reference, const kv::EntryTable& table, std::int32_t entry, std::int64_t position,
+                 std::int32_t num_members) {
+  return num_members == 1 && table.bias[static_cast<std::size_t>(entry)] == 0 &&
+         rows_equal(reference.k, position, table.k, entry);
+}
+
+/// [entry] positions that it stands for.
+std::vector<std::int32_t> members_of_entries(const kv::EntryTable& table) {
+  const std::size_t num_entries =
       table.is_recorded ? table.entry_of.size() : static_cast<std::size_t>(table.k.rows());  // a bound on them
-  KVTIDE_ASSERT(table.entry_of.size() == positions,
-                fmt::format("cache of {} positions against a reference of {}", table.entry_of.size(), positions));
-  KVTIDE_ASSERT(table.is_recorded || (table.k.cols() == reference.k.cols() && table.v.cols() == reference.v.cols() &&
-                                      table.v.rows() == table.k.rows() && table.bias.size() == num_entries),
-                "entry table shapes disagree");
   std::vector<std::int32_t> num_members(num_entries, 0);
   for (const std::int32_t entry : table.entry_of) {
     KVTIDE_ASSERT(entry < static_cast<std::int32_t>(num_entries), "entry_of points behind the entry table");
     if (entry >= 0) ++num_members[static_cast<std::size_t>(entry)];
   }
-  std::vector<std::int32_t> changed_index(num_entries, -1);
-  result.state.assign(positions, PositionState::untouched);
-  result.first_touched = reference.num_positions();
-  for (std::size_t position = 0; position < positions; ++position) {
-    const std::int32_t entry = table.entry_of[position];
-    const auto j = static_cast<std::int64_t>(position);
-    if (entry < 0) {
-      result.state[position] = PositionState::evicted;
-      result.evicted.push_back(static_cast<std::int32_t>(j));
-    } else {
-      if (table.is_recorded) continue;
-      const auto e = static_cast<std::size_t>(entry);
-      const bool same_key = num_members[e] == 1 && table.bias[e] == 0 && rows_equal(reference.k, j, table.k, entry);
-      if (same_key && rows_equal(reference.v, j, table.v, entry)) continue;
-      result.state[position] = PositionState::changed;
-      if (changed_index[e] < 0) {
-        changed_index[e] = static_cast<std::int32_t>(result.changed.size());
-        result.changed.push_back({entry, same_key, {}});
-      }
-      result.changed[static_cast<std::size_t>(changed_index[e])].members.push_back(static_cast<std::int32_t>(j));
+  return num_members;
+}
+
+/// Groups the changed positions by their entries.
+void list_changed_entries(const HeadReference& reference, const kv::EntryTable& table, HeadComparison& result) {
+  const std::vector<std::int32_t> num_members = members_of_entries(table);
+  std::vector<std::int32_t> changed_index(num_members.size(), -1);
+  for (const std::int32_t position : result.changed_positions) {
+    const std::int32_t entry = table.entry_of[static_cast<std::size_t>(position)];
+    std::int32_t& index = changed_index[static_cast<std::size_t>(entry)];
+    if (index < 0) {
+      index = static_cast<std::int32_t>(result.changed.size());
+      result.changed.push_back(
+          {entry, has_own_key(reference, table, entry, position, num_members[static_cast<std::size_t>(entry)]), {}});
     }
-    result.first_touched = std::min(result.first_touched, j);
+    result.changed[static_cast<std::size_t>(index)].members.push_back(position);
   }
 }
 
@@ -107,11 +102,43 @@ void add_unformed(const HeadReference& reference, bool with_outputs, HeadCompari
 
 }  // namespace
 
+TouchedPositions touched_positions(const HeadReference& reference, const kv::EntryTable& table) {
+  const auto positions = static_cast<std::size_t>(reference.num_positions());
+  KVTIDE_ASSERT(table.entry_of.size() == positions,
+                fmt::format("cache of {} positions against a reference of {}", table.entry_of.size(), positions));
+  KVTIDE_ASSERT(table.is_recorded ||
+                    (table.k.cols() == reference.k.cols() && table.v.cols() == reference.v.cols() &&
+                     table.v.rows() == table.k.rows() && table.bias.size() == static_cast<std::size_t>(table.k.rows())),
+                "entry table shapes disagree");
+  const std::vector<std::int32_t> num_members = members_of_entries(table);
+  TouchedPositions touched;
+  touched.state.assign(positions, PositionState::untouched);
+  for (std::size_t position = 0; position < positions; ++position) {
+    const std::int32_t entry = table.entry_of[position];
+    const auto j = static_cast<std::int64_t>(position);
+    if (entry < 0) {
+      touched.state[position] = PositionState::evicted;
+      touched.evicted.push_back(static_cast<std::int32_t>(j));
+      continue;
+    }
+    if (table.is_recorded) continue;
+    const std::int32_t members = num_members[static_cast<std::size_t>(entry)];
+    if (has_own_key(reference, table, entry, j, members) && rows_equal(reference.v, j, table.v, entry)) continue;
+    touched.state[position] = PositionState::changed;
+    touched.changed_positions.push_back(static_cast<std::int32_t>(j));
+    touched.has_pools = touched.has_pools || members > 1;
+  }
+  return touched;
+}
+
 HeadComparison compare_head(const HeadReference& reference, const kv::HeadCache& cache, bool with_outputs) {
   KVTIDE_ASSERT(cache.entries.has_value(), "a cache without entries cannot be measured");
   const kv::EntryTable& table = *cache.entries;
   HeadComparison result;
-  classify(reference, table, result);
+  static_cast<TouchedPositions&>(result) = touched_positions(reference, table);
+  list_changed_entries(reference, table, result);
+  const auto first = std::ranges::find_if(result.state, [](PositionState s) { return s != PositionState::untouched; });
+  result.first_touched = std::distance(result.state.begin(), first);
   const std::int64_t rows = reference.num_rows();
   result.mass_ratio = Eigen::VectorXd::Ones(rows);
   if (result.identical()) {

@@ -27,10 +27,16 @@ struct ChangedEntry {
   std::vector<std::int32_t> members;  ///< positions it stands for, ascending
 };
 
-struct HeadComparison {
-  std::vector<PositionState> state;   ///< [position]
+/// What became of each position.
+struct TouchedPositions {
+  std::vector<PositionState> state;             ///< [position]
+  std::vector<std::int32_t> evicted;            ///< positions, ascending
+  std::vector<std::int32_t> changed_positions;  ///< ascending
+  bool has_pools = false;                       ///< a changed entry stands for several positions
+};
+
+struct HeadComparison : TouchedPositions {
   std::vector<ChangedEntry> changed;  ///< ascending by first member
-  std::vector<std::int32_t> evicted;  ///< positions
   std::int64_t first_touched = 0;     ///< first position not untouched; num_positions when there is none
   DoubleMatrix entry_weights;  ///< [row, changed entry] phat / Z; 0 where the entry is not yet formed for the row
   Eigen::VectorXd mass_ratio;  ///< [row] S_i = sum over entries of phat / Z; exactly 1 where nothing visible changed
@@ -43,6 +49,9 @@ struct HeadComparison {
 [[nodiscard]] inline bool is_formed(const ChangedEntry& entry, std::int64_t query_position) {
   return entry.members.back() <= query_position;
 }
+
+/// @param table  over the reference's positions
+[[nodiscard]] TouchedPositions touched_positions(const HeadReference& reference, const kv::EntryTable& table);
 
 /// @param cache         with `entries`; its positions are the reference's
 /// @param with_outputs  also computes ohat (the dearer part)

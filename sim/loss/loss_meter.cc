@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "loss/attention_rows.h"
 #include "loss/bits_lost.h"
-#include "loss/evicted_loss.h"
 #include "loss/head_comparison.h"
 #include "loss/mass_loss.h"
+#include "loss/replay_loss.h"
 
 namespace kvtide::loss {
 namespace {
@@ -116,7 +116,11 @@ void add_queries(const std::vector<double>& of_row, std::int64_t num_queries, do
 }  // namespace
 
 HeadLoss measure_head(const HeadReference& reference, const kv::HeadCache& cache) {
-  if (cache.entries && cache.entries->is_recorded) return evicted_loss(reference, cache);
+  std::optional<HeadLoss> fast = replay_loss(reference, cache);
+  return fast ? std::move(*fast) : measure_head_in_float64(reference, cache);
+}
+
+HeadLoss measure_head_in_float64(const HeadReference& reference, const kv::HeadCache& cache) {
   const HeadComparison comparison = compare_head(reference, cache, /*with_outputs=*/true);
   const auto positions = static_cast<std::size_t>(reference.num_positions());
   HeadLoss loss;

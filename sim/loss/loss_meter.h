@@ -38,6 +38,11 @@ struct HeadLoss {
 /// @param cache  with entries, over the reference's positions
 [[nodiscard]] HeadLoss measure_head(const HeadReference& reference, const kv::HeadCache& cache);
 
+/// The definitions above as they stand, of any cache: what pools take, and what the products in float32 (replay_loss.h, all
+/// other caches) are held against.
+/// @param cache  with rows of its own, not `is_recorded`
+[[nodiscard]] HeadLoss measure_head_in_float64(const HeadReference& reference, const kv::HeadCache& cache);
+
 /// Loss of one run at every position, reduced over layers and KV heads.
 struct PositionLoss {
   std::vector<double> mass_loss;           ///< [position] L, in [0, 1]

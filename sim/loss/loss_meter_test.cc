@@ -153,7 +153,7 @@ TEST(LossMeter, SignedOutputLossAddsUpToTheSquaredError) {
   const std::vector<kv::HeadCache> caches = {evict(head, [](std::int64_t j) { return j % 3 != 0; }),
                                              round_rows(head, 4), pool(head, 0, 64, 8, 0.0F), stacked};
   for (const kv::HeadCache& cache : caches) {
-    const HeadLoss loss = measure_head(reference, cache);
+    const HeadLoss loss = measure_head_in_float64(reference, cache);
     EXPECT_GT(loss.output_error_squared, 1e-4);
     EXPECT_NEAR(sum(loss.output_loss_signed), loss.output_error_squared, 1e-13);
     EXPECT_GE(*std::min_element(loss.output_loss.begin(), loss.output_loss.end()), 0.0);

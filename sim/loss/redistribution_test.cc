@@ -35,7 +35,7 @@ TEST(Redistribution, GainsAreWhatWasLost) {
   const HeadReference reference = make_head_reference(head, {0, 100});
   for (const kv::HeadCache& cache : {evict(head, [](std::int64_t j) { return j % 3 != 0; }),
                                      pool(head, 8, 40, 4, std::log(4.0F)), round_rows(head, 4)}) {
-    const HeadLoss loss = measure_head(reference, cache);
+    const HeadLoss loss = measure_head_in_float64(reference, cache);
     EXPECT_NEAR(sum(gained_mass(reference, cache)), sum(loss.lost_mass), 1e-9);
   }
   EXPECT_EQ(sum(gained_mass(reference, identity_cache(head))), 0);

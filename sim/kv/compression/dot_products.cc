@@ -139,20 +139,34 @@ void single_row_products_of(const float* row, const float* keys, std::int64_t st
   }
 }
 
-/// Four rows and 64 columns of a product; the columns behind one another in memory, the left factor as it comes.
-KVTIDE_EVERY_VECTOR_WIDTH
-void product_tile(const float* left, std::int64_t row_step, std::int64_t column_step, std::int64_t num_terms,
-                  const float* right, std::int64_t num_columns, float* product) {
-  float sums[kRows][kColumns] = {};
+/// Some rows and 64 columns of a product; the columns behind one another in memory, the left factor as it comes.
+template <std::int64_t kNumRows>
+[[gnu::always_inline]] inline void product_of_rows(const float* left, std::int64_t row_step, std::int64_t column_step,
+                                                   std::int64_t num_terms, const float* right, std::int64_t num_columns,
+                                                   float* product) {
+  float sums[kNumRows][kColumns] = {};
   for (std::int64_t term = 0; term < num_terms; ++term) {
     const float* of_term = right + term * num_columns;
-    for (std::int64_t row = 0; row < kRows; ++row) {
+    for (std::int64_t row = 0; row < kNumRows; ++row) {
       const float factor = left[row * row_step + term * column_step];
       for (std::int64_t column = 0; column < kColumns; ++column) sums[row][column] += factor * of_term[column];
     }
   }
-  for (std::int64_t row = 0; row < kRows; ++row) {
+  for (std::int64_t row = 0; row < kNumRows; ++row) {
     for (std::int64_t column = 0; column < kColumns; ++column) product[row * num_columns + column] = sums[row][column];
+  }
+}
+
+/// @param num_rows  1..kRows
+KVTIDE_EVERY_VECTOR_WIDTH
+void product_tile(const float* left, std::int64_t row_step, std::int64_t column_step, std::int64_t num_rows,
+                  std::int64_t num_terms, const float* right, std::int64_t num_columns, float* product) {
+  if (num_rows == kRows) {
+    return product_of_rows<kRows>(left, row_step, column_step, num_terms, right, num_columns, product);
+  }
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    product_of_rows<1>(left + row * row_step, row_step, column_step, num_terms, right, num_columns,
+                       product + row * num_columns);
   }
 }
 
@@ -311,21 +325,21 @@ std::vector<float> absolute_product_sums(const Eigen::Ref<const RowMatrix>& rows
 
 void matrix_product(const StridedMatrix& left, std::int64_t num_rows, std::int64_t num_terms, const float* right,
                     std::int64_t num_columns, float* product) {
-  const std::int64_t whole_rows = num_rows / kRows * kRows;
   const std::int64_t whole_columns = num_columns / kColumns * kColumns;
-  for (std::int64_t row = 0; row < num_rows; ++row) {
-    const std::int64_t first = row < whole_rows ? whole_columns : 0;
-    if (row < whole_rows && row % kRows == 0) {
-      for (std::int64_t column = 0; column < whole_columns; column += kColumns) {
-        product_tile(left.data + row * left.row_step, left.row_step, left.column_step, num_terms, right + column,
-                     num_columns, product + row * num_columns + column);
-      }
+  for (std::int64_t row = 0; row < num_rows; row += kRows) {
+    const std::int64_t count = std::min(kRows, num_rows - row);
+    for (std::int64_t column = 0; column < whole_columns; column += kColumns) {
+      product_tile(left.data + row * left.row_step, left.row_step, left.column_step, count, num_terms, right + column,
+                   num_columns, product + row * num_columns + column);
     }
+  }
+  if (whole_columns == num_columns) return;
+  for (std::int64_t row = 0; row < num_rows; ++row) {
     float* of_row = product + row * num_columns;
-    std::fill(of_row + first, of_row + num_columns, 0.0F);
-    for (std::int64_t term = 0; term < num_terms && first < num_columns; ++term) {
+    std::fill(of_row + whole_columns, of_row + num_columns, 0.0F);
+    for (std::int64_t term = 0; term < num_terms; ++term) {
       const float factor = left.data[row * left.row_step + term * left.column_step];
-      for (std::int64_t column = first; column < num_columns; ++column) {
+      for (std::int64_t column = whole_columns; column < num_columns; ++column) {
         of_row[column] += factor * right[term * num_columns + column];
       }
     }

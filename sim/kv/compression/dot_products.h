@@ -23,6 +23,7 @@ class ProductSpace {
   explicit ProductSpace(std::int64_t num_products)
       : lines_(std::make_unique_for_overwrite<Line[]>(static_cast<std::size_t>((num_products + 15) / 16))) {}
   [[nodiscard]] float* data() { return lines_[0].products; }
+  [[nodiscard]] const float* data() const { return lines_[0].products; }
 
  private:
   struct alignas(64) Line {
