@@ -5,7 +5,8 @@
 ROOM is engine, gpu, kv, attention, loss, serving, statistics (calibration of the period tests: percents, minutes), experiment or
 policies. Policies are held against kvpress: its recorded processor seconds, or measured in the same run by the Python that
 KVTIDE_KVPRESS_PYTHON names. Rates are per second of processor time, so that a busy machine
-disturbs them little. `reference` is measured in the same run; it is empty where there is nothing to compare with.
+disturbs them little. `reference` is measured in the same run; it is empty where there is nothing to compare with. `allocations` are
+of memory, for each event, token, row, position or request: below 1 where the inner loop makes none.
 
 `--json` and `--compare` keep a run as the baseline where none is kept yet, build/bench-baseline.json; `--keep` replaces what is
 kept. `--compare` adds a column of ratios to the baseline, or to BASE: any file that `kvtide bench --json` printed.
@@ -98,7 +99,7 @@ def as_benchmark(name, row):
     """The document's row: a rate where the benchmark counts something, a share where it counts outcomes, else its time."""
     if "share_percent" in row:
         return {"name": name, "value": row["share_percent"], "unit": "%", "reference": row.get("tabulated_percent"),
-                "ratio": None, "tier": None, "work": row["label"],
+                "ratio": None, "tier": None, "work": row["label"], "allocations": None,
                 "reference_name": "tabulated" if "tabulated_percent" in row else None}
     if "geometric_mean_per_s" in row:
         value, unit = row["geometric_mean_per_s"], "1/s"
@@ -111,7 +112,7 @@ def as_benchmark(name, row):
     else:
         work, value, unit = row.get("label") or "calls", row["cpu_time"], row["time_unit"]
     return {"name": name, "value": value, "unit": unit, "reference": None, "ratio": None, "tier": tier_of(name),
-            "work": work, "reference_name": None}
+            "work": work, "allocations": row.get("allocations"), "reference_name": None}
 
 
 def set_reference(benchmark, name, value):
@@ -139,7 +140,7 @@ def opening_benchmarks(path):
         say("kvtide bench: Python cannot open the summary:", (done.stderr.strip().splitlines() or ["failed"])[-1])
         return []
     return [{"name": f"experiment_open_summary/10000/{name}", "value": 1e3 * float(seconds), "unit": "ms", "reference": None, "ratio": None,
-             "tier": None, "work": "summary of 10,000 runs read", "reference_name": None}
+             "tier": None, "work": "summary of 10,000 runs read", "allocations": None, "reference_name": None}
             for name, seconds in zip(("kvtide_analysis", "xarray"), done.stdout.split())]
 
 
@@ -255,11 +256,12 @@ def quantity(value, unit):
 
 
 def print_table(benchmarks, has_baseline):
-    rows = [["benchmark", "value", "of", "reference", "ratio", "held against"] + ["to baseline"] * has_baseline]
+    rows = [["benchmark", "value", "of", "allocations", "reference", "ratio", "held against"] + ["to baseline"] * has_baseline]
     for one in benchmarks:
         ratio = "-" if one["ratio"] is None else f"{one['ratio']:.3g}x"
-        row = [one["name"], quantity(one["value"], one["unit"]), one["work"], quantity(one["reference"], one["unit"]), ratio,
-               one["reference_name"] or ""]
+        allocations = "" if one["allocations"] is None else f"{one['allocations']:.2g}"
+        row = [one["name"], quantity(one["value"], one["unit"]), one["work"], allocations, quantity(one["reference"], one["unit"]),
+               ratio, one["reference_name"] or ""]
         if has_baseline:
             row.append("new" if one["baseline_ratio"] is None else f"{one['baseline_ratio']:.2f}x")
         rows.append(row)

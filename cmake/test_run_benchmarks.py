@@ -11,7 +11,7 @@ import run_benchmarks as bench  # noqa: E402  pylint: disable=wrong-import-posit
 
 
 def row(name, unit="1/s", value=10.0):
-    return {"name": name, "value": value, "unit": unit, "reference": None, "ratio": None, "reference_name": None}
+    return {"name": name, "value": value, "unit": unit, "reference": None, "ratio": None, "allocations": None, "reference_name": None}
 
 
 @pytest.mark.parametrize("name, room", [("engine_store", "engine"), ("Memory/hbm3/seq", "gpu"), ("kv_memcpy", "kv"),

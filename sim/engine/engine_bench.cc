@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "base/random.h"
+#include "base/testing/allocation_count.h"
 #include "engine/event_queue.h"
 #include "engine/reference_models.h"
 #include "engine/simulation.h"
@@ -16,8 +17,11 @@ using kvtide::engine::reference::Outcome;
 template <class Model>
 void measure(benchmark::State& state, Model model) {
   Outcome outcome;
+  const kvtide::AllocationCount allocations;
   for (auto _ : state) outcome = model();
-  state.SetItemsProcessed(static_cast<std::int64_t>(outcome.num_events) * state.iterations());
+  const std::int64_t num_events = static_cast<std::int64_t>(outcome.num_events) * state.iterations();
+  allocations.report(state, num_events);
+  state.SetItemsProcessed(num_events);
   // A counter is a double, exact to 2^53: the check sum goes in two halves.
   state.counters["end_ps"] = static_cast<double>(outcome.end_ps);
   state.counters["check_high"] = static_cast<double>(outcome.check >> 32);
@@ -56,6 +60,7 @@ kvtide::engine::Process start_and_end(kvtide::engine::Simulation& simulation) {
 void engine_spawn(benchmark::State& state) {
   constexpr int kNumWaves = 100;
   constexpr int kNumProcesses = 100;
+  const kvtide::AllocationCount allocations;
   for (auto _ : state) {
     kvtide::engine::Simulation simulation;
     for (int wave = 0; wave < kNumWaves; ++wave) {
@@ -63,6 +68,7 @@ void engine_spawn(benchmark::State& state) {
       simulation.run();
     }
   }
+  allocations.report(state, kNumWaves * kNumProcesses * state.iterations());
   state.SetItemsProcessed(kNumWaves * kNumProcesses * state.iterations());
 }
 BENCHMARK(engine_spawn)->Unit(benchmark::kMillisecond);
@@ -70,6 +76,7 @@ BENCHMARK(engine_spawn)->Unit(benchmark::kMillisecond);
 /// Calls scheduled and cancelled a second, the use of guards that mostly never fire.
 void engine_cancel(benchmark::State& state) {
   constexpr int kNumCalls = 100'000;
+  const kvtide::AllocationCount allocations;
   for (auto _ : state) {
     kvtide::engine::Simulation simulation;
     for (int call = 0; call < kNumCalls; ++call) {
@@ -77,6 +84,7 @@ void engine_cancel(benchmark::State& state) {
     }
     simulation.run();
   }
+  allocations.report(state, kNumCalls * state.iterations());
   state.SetItemsProcessed(kNumCalls * state.iterations());
 }
 BENCHMARK(engine_cancel)->Unit(benchmark::kMillisecond);

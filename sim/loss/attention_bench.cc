@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
+#include "base/testing/allocation_count.h"
 #include "loss/attention_reference.h"
 #include "loss/hand_made_heads.h"
 #include "loss/loss_meter.h"
@@ -22,7 +23,9 @@ void count_operations(benchmark::State& state, std::int64_t rows) {
 
 void attention_reference(benchmark::State& state) {
   const kv::HeadTensors head = white_head(kNumPositions, state.range(0), kHeadDim);
+  const AllocationCount allocations;
   for (auto _ : state) benchmark::DoNotOptimize(make_head_reference(head, {0, 1 << 20}));
+  allocations.report(state, state.iterations() * kNumPositions);
   count_operations(state, state.range(0));
 }
 BENCHMARK(attention_reference)->Arg(12)->Arg(90)->Arg(512)->Unit(benchmark::kMillisecond);
@@ -32,7 +35,9 @@ void attention_replay(benchmark::State& state) {
   const kv::HeadTensors head = white_head(kNumPositions, state.range(0), kHeadDim);
   const HeadReference reference = make_head_reference(head, {0, 1 << 20});
   const kv::HeadCache cache = round_rows(head, 16);
+  const AllocationCount allocations;
   for (auto _ : state) benchmark::DoNotOptimize(measure_head(reference, cache));
+  allocations.report(state, state.iterations() * kNumPositions);
   count_operations(state, state.range(0));
 }
 BENCHMARK(attention_replay)->Arg(12)->Arg(90)->Arg(512)->Unit(benchmark::kMillisecond);

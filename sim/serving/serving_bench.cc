@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/random.h"
+#include "base/testing/allocation_count.h"
 #include "gpu/testing/llama_on_h100.h"
 #include "serving/captured_batch.h"
 #include "serving/machine_step_time.h"
@@ -58,7 +59,9 @@ void serving_azure_conversation(benchmark::State& state) {
   const RequestTrace& trace = azure_conversations();
   gpu::Gpu gpu(gpu::load_gpu_profile("a100-sxm-80gb"), gpu::Fidelity::roofline);
   MachineStepTime step_time(gpu, llama_3_8b());
+  const AllocationCount allocations;
   for (auto unused : state) benchmark::DoNotOptimize(serve(trace, kEngine, step_time).makespan);
+  allocations.report(state, state.iterations() * static_cast<std::int64_t>(trace.requests.size()));
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(trace.requests.size()));
 }
 BENCHMARK(serving_azure_conversation)->Unit(benchmark::kMillisecond);
@@ -69,10 +72,12 @@ void serving_million_requests(benchmark::State& state) {
   gpu::Gpu gpu(gpu::load_gpu_profile("a100-sxm-80gb"), gpu::Fidelity::roofline);
   MachineStepTime step_time(gpu, llama_3_8b());
   std::int64_t num_requests = 0;
+  const AllocationCount allocations;
   for (auto unused : state) {
     TraceSource source(trace, 52, from_seconds(1));
     num_requests += serve(source, kEngine, step_time, {.on_request = [](const RequestTimes&) {}}).num_requests;
   }
+  allocations.report(state, num_requests);
   state.SetItemsProcessed(num_requests);
 }
 BENCHMARK(serving_million_requests)->Unit(benchmark::kMillisecond)->Iterations(1);

@@ -25,4 +25,8 @@ void code_groups(float* values, std::int64_t group, std::int64_t num_groups, con
 void code_columns(float* values, std::int64_t stride, std::int64_t num_rows, std::int64_t num_columns,
                   const GroupLevels& levels);
 
+/// Groups whose scale and zero point are stored in E4M3, their range first multiplied by `clip`: zero = clip min,
+/// scale = (clip max - zero) / top, code = (x - zero) / scale, to the nearest of 0..top, halves upwards.
+void code_clipped_groups(float* values, std::int64_t group, std::int64_t num_groups, float clip, float top);
+
 }  // namespace kvtide::kv

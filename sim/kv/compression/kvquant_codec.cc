@@ -6,8 +6,6 @@
 // nothing: these weigh all alike.
 // Bytes: b bits, 4 B for each 1 % outlier (0.32 bits an element), values 4 B a row for scale and zero point.
 
-#include <algorithm>
-
 #include "kv/compression/codec.h"
 #include "kv/compression/level_table.h"
 #include "kv/compression/outliers.h"
@@ -34,9 +32,9 @@ void code(const CodecUse& use, const CodecRows& rows) {
   const Eigen::RowVectorXf range = (vectors.colwise().maxCoeff() - low).cwiseMax(1e-20F);
   vectors = ((vectors.rowwise() - low).array().rowwise() / range.array()).matrix();
   std::vector<float> sorted(vectors.data(), vectors.data() + vectors.size());
-  std::ranges::sort(sorted);
+  sort_numbers(sorted);
   const std::vector<float> levels = fitted_levels(sorted, 1 << use.codec->bits);
-  vectors = vectors.unaryExpr([&](float x) { return nearest_level(levels, x); });
+  take_nearest_levels(levels, vectors.data(), vectors.size());
   vectors = ((vectors.array().rowwise() * range.array()).matrix().rowwise() + low).eval();
   if (use.is_key) {
     values = vectors;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <numbers>
 
 #include "base/error.h"
+#include "base/vector_width.h"
 
 namespace kvtide::kv {
 namespace {
@@ -113,6 +115,61 @@ float nearest_level(std::span<const float> levels, float x) {
   if (above == levels.end()) return levels.back();
   const float below = *std::prev(above);
   return x - below <= *above - x ? below : *above;
+}
+
+namespace {
+
+KVTIDE_EVERY_VECTOR_WIDTH
+void take_nearest(const float* levels, std::int64_t num_levels, float* values, std::int64_t count) {
+  constexpr std::int64_t kAtOnce = 64;
+  const auto take = [&](float* some, std::int64_t num) {
+    float nearest[kAtOnce];
+    for (std::int64_t i = 0; i < num; ++i) nearest[i] = levels[0];
+    for (std::int64_t upper = 1; upper < num_levels; ++upper) {
+      const float below = levels[upper - 1];
+      const float above = levels[upper];
+      for (std::int64_t i = 0; i < num; ++i) nearest[i] = some[i] - below <= above - some[i] ? nearest[i] : above;
+    }
+    for (std::int64_t i = 0; i < num; ++i) some[i] = nearest[i];
+  };
+  std::int64_t first = 0;
+  for (; first + kAtOnce <= count; first += kAtOnce) take(values + first, kAtOnce);
+  take(values + first, count - first);
+}
+
+/// Unsigned numbers in the order of the floats.
+std::uint32_t ordered_bits(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
+}
+
+float from_ordered_bits(std::uint32_t ordered) {
+  return std::bit_cast<float>((ordered & 0x80000000U) != 0 ? ordered & 0x7FFFFFFFU : ~ordered);
+}
+
+}  // namespace
+
+void take_nearest_levels(std::span<const float> levels, float* values, std::int64_t count) {
+  take_nearest(levels.data(), std::ssize(levels), values, count);
+}
+
+void sort_numbers(std::vector<float>& numbers) {
+  constexpr unsigned kDigitBits = 11;
+  constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
+  constexpr unsigned kPasses = 3;
+  std::vector<std::uint32_t> from;
+  for (const float x : numbers) from.push_back(ordered_bits(x));
+  std::vector<std::uint32_t> to(from.size());
+  for (unsigned pass = 0; pass < kPasses; ++pass) {
+    const unsigned shift = pass * kDigitBits;
+    const auto digit_of = [shift](std::uint32_t bits) { return (bits >> shift) & (kDigits - 1); };
+    std::vector<std::size_t> next(kDigits + 1, 0);
+    for (const std::uint32_t bits : from) ++next[digit_of(bits) + 1];
+    for (std::size_t digit = 0; digit < kDigits; ++digit) next[digit + 1] += next[digit];
+    for (const std::uint32_t bits : from) to[next[digit_of(bits)]++] = bits;
+    std::swap(from, to);
+  }
+  std::ranges::transform(from, numbers.begin(), from_ordered_bits);
 }
 
 }  // namespace kvtide::kv

@@ -24,4 +24,10 @@ namespace kvtide::kv {
 /// The level nearest to x; of two equally near the lower.
 [[nodiscard]] float nearest_level(std::span<const float> levels, float x);
 
+/// nearest_level of each of `count` values in place; for the few levels of a code, which are all looked at.
+void take_nearest_levels(std::span<const float> levels, float* values, std::int64_t count);
+
+/// Ascending, by the numbers' bits: a few passes over them, whatever they are. NaN: behind all others.
+void sort_numbers(std::vector<float>& numbers);
+
 }  // namespace kvtide::kv

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/random.h"
@@ -55,6 +56,31 @@ TEST(LevelTable, NearestLevelTakesTheLowerOfTwoEquallyNear) {
   EXPECT_EQ(nearest_level(levels, 1.01F), 2);
   EXPECT_EQ(nearest_level(levels, -5), 0);
   EXPECT_EQ(nearest_level(levels, 99), 6);
+}
+
+// 131 values: more than are handled together, on both sides of every boundary and on it.
+TEST(LevelTable, NearestLevelsOfManyAreThoseOfEach) {
+  for (const std::vector<float>& levels : {std::vector<float>{3}, {0, 2, 6}, gaussian_levels(4)}) {
+    std::vector<float> values;
+    for (int step = 0; step < 131; ++step) values.push_back(static_cast<float>(step - 20) / 16);
+    std::vector<float> expected;
+    for (const float value : values) expected.push_back(nearest_level(levels, value));
+    take_nearest_levels(levels, values.data(), std::ssize(values));
+    EXPECT_EQ(values, expected);
+  }
+}
+
+TEST(LevelTable, NumbersAreSortedByTheirSize) {
+  std::vector<float> numbers{3, -2, 0.5F, -1e30F, 1e-40F, 1e30F, -0.5F, 0.5F, -1e-40F};
+  sort_numbers(numbers);
+  EXPECT_EQ(numbers, (std::vector<float>{-1e30F, -2, -0.5F, -1e-40F, 1e-40F, 0.5F, 0.5F, 3, 1e30F}));
+  RandomStream random(1, "sort_numbers");
+  std::vector<float> many(5000);
+  for (float& number : many) number = static_cast<float>(random.normal());
+  std::vector<float> expected = many;
+  std::ranges::sort(expected);
+  sort_numbers(many);
+  EXPECT_EQ(many, expected);
 }
 
 }  // namespace

@@ -5,46 +5,79 @@
 
 namespace kvtide::kv {
 
+namespace {
+
+/// Mean and standard deviation of each column or row, each added up in the order of its elements.
+struct VectorMoments {
+  std::vector<double> centre;
+  std::vector<double> deviation;
+};
+
+VectorMoments moments_of(const RowMatrix& values, bool by_column) {
+  const auto num_vectors = static_cast<std::size_t>(by_column ? values.cols() : values.rows());
+  const auto length = static_cast<double>(by_column ? values.rows() : values.cols());
+  VectorMoments moments{std::vector<double>(num_vectors, 0.0), std::vector<double>(num_vectors, 0.0)};
+  const float* next = values.data();
+  for (std::int64_t row = 0; row < values.rows(); ++row) {
+    for (std::int64_t column = 0; column < values.cols(); ++column) {
+      const auto vector = static_cast<std::size_t>(by_column ? column : row);
+      const auto value = static_cast<double>(*next++);
+      moments.centre[vector] += value;
+      moments.deviation[vector] += value * value;
+    }
+  }
+  for (std::size_t vector = 0; vector < num_vectors; ++vector) {
+    double& centre = moments.centre[vector];
+    centre /= length;
+    moments.deviation[vector] = std::sqrt(std::max(moments.deviation[vector] / length - centre * centre, 1e-30));
+  }
+  return moments;
+}
+
+/// The `rank` largest distances; of equal ones the first elements.
+std::vector<std::int64_t> farthest_elements(const std::vector<float>& distances, std::size_t rank) {
+  std::vector<std::int64_t> farthest;
+  if (rank == 0) return farthest;
+  std::vector<float> sorted = distances;
+  const auto last = sorted.begin() + static_cast<std::ptrdiff_t>(rank - 1);
+  std::ranges::nth_element(sorted, last, std::ranges::greater());
+  const float least = *last;
+  auto left_of_equal = static_cast<std::int64_t>(rank) -
+                       std::count_if(sorted.begin(), last, [least](float distance) { return distance > least; });
+  for (std::size_t element = 0; element < distances.size(); ++element) {
+    const bool is_equal = distances[element] == least;
+    if (distances[element] > least || (is_equal && left_of_equal > 0)) {
+      farthest.push_back(static_cast<std::int64_t>(element));
+      left_of_equal -= is_equal ? 1 : 0;
+    }
+  }
+  return farthest;
+}
+
+}  // namespace
+
 std::vector<Outlier> take_outliers(RowMatrix& values, GroupAxis axis, PartsPerMillion share) {
   const bool by_column = axis == GroupAxis::channel;
-  const std::int64_t num_vectors = by_column ? values.cols() : values.rows();
-  const std::int64_t length = by_column ? values.rows() : values.cols();
   const auto num_outliers = static_cast<std::size_t>(values.size() * share / 1'000'000);
-  struct Candidate {
-    float distance = 0;
-    std::int64_t element = 0;
+  const VectorMoments moments = moments_of(values, by_column);
+  const auto vector_of = [by_column](std::int64_t row, std::int64_t column) {
+    return static_cast<std::size_t>(by_column ? column : row);
   };
-  std::vector<float> mean(static_cast<std::size_t>(num_vectors), 0.0F);
-  std::vector<Candidate> candidates(static_cast<std::size_t>(values.size()));
-  for (std::int64_t vector = 0; vector < num_vectors; ++vector) {
-    const auto at = [&](std::int64_t index) { return by_column ? values(index, vector) : values(vector, index); };
-    double sum = 0;
-    double squares = 0;
-    for (std::int64_t index = 0; index < length; ++index) {
-      sum += static_cast<double>(at(index));
-      squares += static_cast<double>(at(index)) * static_cast<double>(at(index));
+  std::vector<float> distances(static_cast<std::size_t>(values.size()));
+  float* next = distances.data();
+  for (std::int64_t row = 0; row < values.rows(); ++row) {
+    for (std::int64_t column = 0; column < values.cols(); ++column) {
+      const std::size_t vector = vector_of(row, column);
+      *next++ = static_cast<float>(std::abs(static_cast<double>(values(row, column)) - moments.centre[vector]) /
+                                   moments.deviation[vector]);
     }
-    const double centre = sum / static_cast<double>(length);
-    const double deviation = std::sqrt(std::max(squares / static_cast<double>(length) - centre * centre, 1e-30));
-    mean[static_cast<std::size_t>(vector)] = static_cast<float>(centre);
-    for (std::int64_t index = 0; index < length; ++index) {
-      const std::int64_t element = by_column ? index * values.cols() + vector : vector * values.cols() + index;
-      candidates[static_cast<std::size_t>(element)] = {
-          static_cast<float>(std::abs(static_cast<double>(at(index)) - centre) / deviation), element};
-    }
-  }
-  const auto farther = [](const Candidate& left, const Candidate& right) {
-    return left.distance != right.distance ? left.distance > right.distance : left.element < right.element;
-  };
-  if (num_outliers < candidates.size()) {
-    std::ranges::nth_element(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(num_outliers), farther);
   }
   std::vector<Outlier> outliers;
-  for (std::size_t index = 0; index < num_outliers; ++index) {
-    const std::int64_t row = candidates[index].element / values.cols();
-    const std::int64_t column = candidates[index].element % values.cols();
+  for (const std::int64_t element : farthest_elements(distances, num_outliers)) {
+    const std::int64_t row = element / values.cols();
+    const std::int64_t column = element % values.cols();
     outliers.push_back({row, column, static_cast<float>(static_cast<Eigen::half>(values(row, column)))});
-    values(row, column) = mean[static_cast<std::size_t>(by_column ? column : row)];
+    values(row, column) = static_cast<float>(moments.centre[vector_of(row, column)]);
   }
   return outliers;
 }

@@ -5,7 +5,7 @@
 #include "kv/compression/codec.h"
 #include "kv/compression/group_codes.h"
 #include "kv/compression/integer_codec.h"
-#include "kv/compression/small_float.h"
+#include "kv/compression/scaled_floats.h"
 
 namespace kvtide::kv {
 namespace {
@@ -23,14 +23,7 @@ void code_integer(const CodecUse& use, const CodecRows& rows) {
 }
 
 void code_float(const CodecUse&, const CodecRows& rows) {
-  for (std::int64_t row = 0; row < rows.values->rows(); ++row) {
-    auto values = rows.values->row(row);
-    const float scale = values.cwiseAbs().maxCoeff() / kE4M3.largest;
-    if (scale == 0) continue;
-    values /= scale;
-    kE4M3.round_all(values.data(), values.size());
-    values *= scale;
-  }
+  code_e4m3_groups(rows.values->data(), rows.values->cols(), rows.values->rows());
 }
 
 void code_asymmetric(const CodecUse& use, const CodecRows& rows) {

@@ -20,19 +20,52 @@ constexpr std::size_t kDepth = 4;
 constexpr std::int64_t kBlockBits = 62;
 constexpr float kFullTurn = 2 * std::numbers::pi_v<float>;
 
-float round_first_angle(float angle) {
-  constexpr float kStep = kFullTurn / 16;
-  return (std::floor(angle / kStep) + 0.5F) * kStep;
+struct Direction {
+  float cosine = 0;
+  float sine = 0;
+};
+
+Direction direction_of(float angle) {
+  return {std::cos(angle), std::sin(angle)};
 }
 
-/// Levels of the angles at depth 2, 3, 4.
-const std::array<std::vector<float>, kDepth>& angle_levels() {
-  static const std::array<std::vector<float>, kDepth> kLevels = [] {
-    std::array<std::vector<float>, kDepth> levels;
+constexpr std::size_t kFirstAngles = 16;
+constexpr float kFirstStep = kFullTurn / kFirstAngles;
+
+/// What an angle in [0, 2 pi] of the first level reads back as.
+Direction nearest_first(float angle) {
+  static const auto kDirections = [] {
+    std::array<Direction, kFirstAngles + 1> directions;  // the last for 2 pi itself
+    for (std::size_t index = 0; index < directions.size(); ++index) {
+      directions[index] = direction_of((static_cast<float>(index) + 0.5F) * kFirstStep);
+    }
+    return directions;
+  }();
+  return kDirections[static_cast<std::size_t>(angle / kFirstStep)];
+}
+
+/// Levels of the angles at depth 2, 3, 4, and their directions.
+struct AngleLevels {
+  std::vector<float> angles;
+  std::vector<Direction> directions;
+
+  [[nodiscard]] Direction nearest(float angle) const {
+    std::size_t index = 0;
+    for (std::size_t upper = 1; upper < angles.size(); ++upper) {
+      if (angle - angles[upper - 1] > angles[upper] - angle) index = upper;
+    }
+    return directions[index];
+  }
+};
+
+const std::array<AngleLevels, kDepth>& angle_levels() {
+  static const std::array<AngleLevels, kDepth> kLevels = [] {
+    std::array<AngleLevels, kDepth> levels;
     for (std::size_t depth = 1; depth < kDepth; ++depth) {
       const double power = std::pow(2.0, static_cast<double>(depth)) - 1;
-      levels[depth] = density_levels([power](double angle) { return std::pow(std::sin(2 * angle), power); }, 0,
-                                     std::numbers::pi / 2, 4);
+      levels[depth].angles = density_levels([power](double angle) { return std::pow(std::sin(2 * angle), power); }, 0,
+                                            std::numbers::pi / 2, 4);
+      for (const float angle : levels[depth].angles) levels[depth].directions.push_back(direction_of(angle));
     }
     return levels;
   }();
@@ -40,7 +73,7 @@ const std::array<std::vector<float>, kDepth>& angle_levels() {
 }
 
 void code_block(float* x) {
-  std::array<std::array<float, kBlock / 2>, kDepth> angles{};
+  std::array<std::array<Direction, kBlock / 2>, kDepth> directions{};
   std::array<float, kBlock> radius{};
   for (std::size_t index = 0; index < kBlock; ++index) radius[index] = x[index];
   std::size_t count = kBlock / 2;
@@ -48,13 +81,9 @@ void code_block(float* x) {
     for (std::size_t pair = 0; pair < count; ++pair) {
       const float left = radius[2 * pair];
       const float right = radius[2 * pair + 1];
-      float angle = std::atan2(right, left);
-      if (depth == 0) {
-        angle = round_first_angle(angle < 0 ? angle + kFullTurn : angle);
-      } else {
-        angle = nearest_level(angle_levels()[depth], angle);
-      }
-      angles[depth][pair] = angle;
+      const float angle = std::atan2(right, left);
+      directions[depth][pair] =
+          depth == 0 ? nearest_first(angle < 0 ? angle + kFullTurn : angle) : angle_levels()[depth].nearest(angle);
       radius[pair] = std::hypot(left, right);
     }
   }
@@ -63,8 +92,8 @@ void code_block(float* x) {
   for (std::size_t depth = kDepth; depth-- > 0; count *= 2) {
     std::array<float, kBlock> wider{};
     for (std::size_t pair = 0; pair < count; ++pair) {
-      wider[2 * pair] = radius[pair] * std::cos(angles[depth][pair]);
-      wider[2 * pair + 1] = radius[pair] * std::sin(angles[depth][pair]);
+      wider[2 * pair] = radius[pair] * directions[depth][pair].cosine;
+      wider[2 * pair + 1] = radius[pair] * directions[depth][pair].sine;
     }
     radius = wider;
   }

@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "kv/compression/codec.h"
-#include "kv/compression/small_float.h"
+#include "kv/compression/group_codes.h"
 
 namespace kvtide::kv {
 namespace {
@@ -23,22 +23,18 @@ std::int64_t num_levels(const Codec& codec) {
   return codec.name == "skvq1.5" ? 3 : 4;
 }
 
-void code_group(Eigen::Ref<Eigen::Array<float, 1, Eigen::Dynamic>> group, float clip, float top) {
-  const float zero = kE4M3.round(group.minCoeff() * clip);
-  const float scale = kE4M3.round((group.maxCoeff() * clip - zero) / top);
-  if (scale <= 0) {
-    group.setConstant(zero);
-    return;
-  }
-  group = ((group - zero) / scale).round().max(0.0F).min(top) * scale + zero;
-}
-
 RowMatrix coded(const RowMatrix& values, float clip, float top) {
   RowMatrix result = values;
+  const std::int64_t columns = values.cols();
+  if (columns <= kGroup) {
+    code_clipped_groups(result.data(), columns, values.rows(), clip, top);
+    return result;
+  }
   for (std::int64_t row = 0; row < values.rows(); ++row) {
-    for (std::int64_t column = 0; column < values.cols(); column += kGroup) {
-      code_group(result.row(row).segment(column, std::min(kGroup, values.cols() - column)).array(), clip, top);
-    }
+    const std::int64_t whole = columns / kGroup;
+    code_clipped_groups(result.row(row).data(), kGroup, whole, clip, top);
+    const std::int64_t rest = columns - whole * kGroup;
+    if (rest > 0) code_clipped_groups(result.row(row).data() + whole * kGroup, rest, 1, clip, top);
   }
   return result;
 }
@@ -51,8 +47,9 @@ void code(const CodecUse& use, const CodecRows& rows) {
   std::iota(order.begin(), order.end(), std::int64_t{0});
   std::ranges::stable_sort(order, [&](std::int64_t left, std::int64_t right) { return range[left] < range[right]; });
   RowMatrix reordered(values.rows(), values.cols());
-  for (std::int64_t column = 0; column < values.cols(); ++column) {
-    reordered.col(column) = values.col(order[static_cast<std::size_t>(column)]);
+  for (std::int64_t row = 0; row < values.rows(); ++row) {
+    float* to = reordered.row(row).data();
+    for (const std::int64_t column : order) *to++ = values(row, column);
   }
   RowMatrix best;
   double best_error = INFINITY;
@@ -64,8 +61,9 @@ void code(const CodecUse& use, const CodecRows& rows) {
       best = std::move(candidate);
     }
   }
-  for (std::int64_t column = 0; column < values.cols(); ++column) {
-    values.col(order[static_cast<std::size_t>(column)]) = best.col(column);
+  for (std::int64_t row = 0; row < values.rows(); ++row) {
+    const float* from = best.row(row).data();
+    for (const std::int64_t column : order) values(row, column) = *from++;
   }
 }
 

@@ -30,7 +30,9 @@ void code_keys(std::int32_t bits, RowMatrix& values) {
     if (length == 0) continue;
     const auto stored_length = static_cast<float>(static_cast<Eigen::half>(length));
     rotation.rotate(channels);
-    for (float& channel : channels) channel = nearest_level(levels, channel / length * spread) / spread * stored_length;
+    for (float& channel : channels) channel = channel / length * spread;
+    take_nearest_levels(levels, channels.data(), std::ssize(channels));
+    for (float& channel : channels) channel = channel / spread * stored_length;
     rotation.rotate_back(channels);
   }
 }
