@@ -7,6 +7,7 @@ the command that repeats it. Exit code 1 when there is one.
 """
 
 import argparse
+import fcntl
 import os
 import pathlib
 import re
@@ -65,7 +66,9 @@ def main():
         return 2
     corpus, findings = arguments.build / "corpus", arguments.build / "findings"
     findings.mkdir(exist_ok=True)
-    make_seeds(corpus, arguments.build / "sim/kvtide")
+    with open(arguments.build / "seeds.lock", "w", encoding="ascii") as lock:  # two calls at once would write the same seeds
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        make_seeds(corpus, arguments.build / "sim/kvtide")
     rows, failed = [], False
     for name in arguments.targets or programs:
         dictionary = arguments.build / f"{name}.dict"

@@ -1,5 +1,6 @@
 #include "experiment/include.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -90,8 +91,7 @@ TEST_F(Include, RefusesCyclesMissingFilesAndWrongTypes) {
 // 2^7 = 128 inclusions from 7 small files.
 TEST_F(Include, ManyInclusionsOfTheSameFilesAreRefusedNotFollowed) {
   for (int i = 0; i < 7; ++i) {
-    const std::string next = "n" + std::to_string(i + 1) + ".yaml";
-    write("n" + std::to_string(i) + ".yaml", "include: [" + next + ", " + next + "]\n");
+    write(fmt::format("n{}.yaml", i), fmt::format("include: [n{0}.yaml, n{0}.yaml]\n", i + 1));
   }
   write("n7.yaml", "a: 1\n");
   EXPECT_THAT(error_of("include: n0.yaml\n"), HasSubstr("64 in all"));

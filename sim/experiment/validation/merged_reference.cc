@@ -6,13 +6,15 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "hdf5/child_trial.h"
 #include "hdf5/hdf5_file.h"
 
 namespace kvtide::experiment {
+namespace {
 
-void compare_merged(const std::string& path, const std::string& method, std::int64_t layer, double removed,
-                    const std::vector<std::vector<std::uint8_t>>& kept, const kv::LayerTensors& tensors,
-                    const kv::MergeRule& rule, KeptRow& row) {
+void compare(const std::string& path, const std::string& method, std::int64_t layer, double removed,
+             const std::vector<std::vector<std::uint8_t>>& kept, const kv::LayerTensors& tensors,
+             const kv::MergeRule& rule, KeptRow& row) {
   const hdf5::InputFile file(path);
   const std::string place = fmt::format("layer{}_ratio{}", layer, removed);
   const std::string kept_name = fmt::format("/{}/kept_{}", method, place);
@@ -55,6 +57,18 @@ void compare_merged(const std::string& path, const std::string& method, std::int
     }
     row.value_error = static_cast<double>(difference / largest);
   }
+}
+
+}  // namespace
+
+void compare_merged(const std::string& path, const std::string& method, std::int64_t layer, double removed,
+                    const std::vector<std::vector<std::uint8_t>>& kept, const kv::LayerTensors& tensors,
+                    const kv::MergeRule& rule, KeptRow& row) {
+  hdf5::require_trial(path, [&] {
+    KeptRow unused = row;
+    compare(path, method, layer, removed, kept, tensors, rule, unused);
+  });
+  compare(path, method, layer, removed, kept, tensors, rule, row);
 }
 
 }  // namespace kvtide::experiment

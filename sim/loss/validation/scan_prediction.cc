@@ -10,6 +10,7 @@
 
 #include "attention/trace.h"
 #include "base/error.h"
+#include "hdf5/child_trial.h"
 #include "hdf5/hdf5_file.h"
 #include "kv/compression/evicted_runs.h"
 #include "kv/compression/scorer.h"
@@ -36,10 +37,9 @@ AskedAnswer asked_answer(const std::string& capture, const attention::Trace& tra
     answer.places.sources = probe.digit_positions;
     answer.places.fact = {probe.start, std::min(probe.start + probe.length, trace.info().num_context)};
   }
-  {
-    const hdf5::InputFile file(capture);
-    answer.margins = file.read_doubles("/answer/margin");
-  }
+  const auto read_margins = [&capture] { return hdf5::InputFile(capture).read_doubles("/answer/margin"); };
+  hdf5::require_trial(capture, [&] { (void)read_margins(); });
+  answer.margins = read_margins();
   const attention::QueryRange queries = trace.info().answer;
   const auto num_queries = static_cast<std::size_t>(queries.last - queries.first + 1);
   answer.places.first_query = queries.first;
