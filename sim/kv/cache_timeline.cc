@@ -228,7 +228,8 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
           // Thin SVD of a [B, d] block: about 6 B d min(B, d) + 20 min^3 flops (Golub and Van Loan, Matrix
           // Computations, 8.6.3).
           const double smaller = static_cast<double>(std::min(setting.block_size, head_dim));
-          flops += 3 * elements * smaller + 20 * smaller * smaller * smaller;
+          const double num_blocks = static_cast<double>(positions) / static_cast<double>(setting.block_size);
+          flops += 3 * elements * smaller + num_blocks * 20 * smaller * smaller * smaller;
         } else if (low_rank->keeps_channels) {
           flops += elements;  // squares of the keys and their sums
         } else {

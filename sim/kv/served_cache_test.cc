@@ -125,6 +125,10 @@ TEST(ServedCache, ALatentVectorIsStoredOnceUnderEveryCodec) {
     return sequence_bytes(cache, 16, CacheLayout::per_head).total;
   };
   EXPECT_EQ(bytes_of({}), 2U * 4096U * 1152U);
+  // Tokens appended since the last compression, too: 16 more are one page of each layer.
+  CacheTimeline appended({.model = model, .setting = {}}, {}, 4096);
+  for (int step = 0; step < 16; ++step) appended.append();
+  EXPECT_EQ(sequence_bytes(appended.held(), 16, CacheLayout::per_head).total, 2U * 4112U * 1152U);
   // fp8 without groups is one byte an element; the blocks of 128 with the sinks and the window stay at 16 bits.
   EXPECT_EQ(bytes_of({Quantize{.k_format = "fp8_e4m3", .v_format = "fp8_e4m3"}}), 2U * (3840U * 576U + 256U * 1152U));
 }

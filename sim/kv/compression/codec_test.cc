@@ -167,6 +167,17 @@ TEST(Codec, FlatRowsSurvive) {
 }
 
 // Field case C10: head_dim 80 with blocks of 32 channels is refused with both numbers.
+// Rows of 1, 2 and 2.5: the first and the third take the second, the only one of odd order; it takes the nearer of the two.
+TEST(Codec, CoupledRowsTakeTheNearestOfTheOtherOrder) {
+  RowMatrix values(3, 8);
+  values << RowMatrix::Constant(1, 8, 1.0F), RowMatrix::Constant(1, 8, 2.0F), RowMatrix::Constant(1, 8, 2.5F);
+  const Codec& coupled = find_codec("cq8c8b");
+  const Quantize stage{.k_format = "cq8c8b"};
+  coupled.code({&coupled, &stage, true, 8}, {&values, {}, {}, nullptr});
+  EXPECT_EQ(values.col(0), (Eigen::Vector3f(2.0F, 2.5F, 2.0F)));
+  EXPECT_EQ(values.col(7), values.col(0));
+}
+
 TEST(Codec, BlocksThatDoNotDivideTheHeadAreRefused) {
   for (const char* format : {"q4_0", "mxfp4"}) {
     const auto problems = contradictions(quantized(format), 80);

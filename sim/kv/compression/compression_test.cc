@@ -225,6 +225,15 @@ TEST(Contradictions, NameBothNumbersAndWhatWouldWork) {
   EXPECT_TRUE(contradictions(setting_of(128, {stage}), 80).empty());
 }
 
+TEST(Contradictions, OverlapIsAboveNothingAndAtMostHalf) {
+  Compression setting = setting_of(64, {});
+  setting.partition.kind = PartitionKind::overlap;
+  for (const auto& [ppm, num_problems] : {std::pair{0, 1}, {1, 0}, {500'000, 0}, {500'001, 1}, {-1, 1}}) {
+    setting.partition.overlap_ppm = ppm;
+    EXPECT_THAT(contradictions(setting, 64), ::testing::SizeIs(num_problems)) << ppm;
+  }
+}
+
 TEST(Contradictions, StagesInAnImpossibleOrderAreRefused) {
   EXPECT_THAT(contradictions(setting_of(64, {Quantize{}, Pool{4}}), 64), ::testing::SizeIs(1));
   EXPECT_THAT(contradictions(setting_of(64, {Quantize{}, Quantize{}}), 64), ::testing::SizeIs(1));

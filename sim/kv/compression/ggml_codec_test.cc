@@ -51,6 +51,20 @@ TEST(GgmlCodec, Q8_0RoundsHalvesAwayFromZero) {
   EXPECT_EQ(coded("q8_0"), (std::vector<float>{-127 * d, 64 * d, 21 * d, 6 * d, 0}));
 }
 
+// A row of the levels themselves, as llama.cpp lists them (kvalues_iq4nl, ggml-common.h): scale 1, nothing is lost.
+TEST(GgmlCodec, Iq4NlHasSixteenUnevenLevels) {
+  RowMatrix levels(1, 32);
+  levels << -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,  //
+      -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113;
+  RowMatrix rows = levels;
+  const Quantize stage;
+  const Codec& codec = find_codec("iq4_nl");
+  const std::vector<std::int64_t> block{1};
+  const std::vector<std::int64_t> positions{0};
+  codec.code({&codec, &stage, true, 32}, {&rows, block, positions, nullptr});
+  EXPECT_EQ(rows, levels);
+}
+
 // First d = -8 / -127: x / d = -127, 63.5 -> 69 (63.5 lies 10.5 from 53 and 5.5 from 69), 20.6 -> 25 (7.6 from 13, 4.4 from
 // 25), 6.35 -> 1 (5.35; 13 is 6.65 away), 0 -> 1. With weights x^2 the scale is
 // sum x^3 q / sum x^2 q^2 = (64*8*127 + 16*4*69 + 1.69*1.3*25 + 0.16*0.4*1) / (64*127^2 + 16*69^2 + 1.69*25^2 + 0.16)

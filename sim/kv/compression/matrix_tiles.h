@@ -12,7 +12,8 @@
 
 namespace kvtide::kv {
 
-/// Whether this processor has the tiles and the system lets this process use them; asked once.
+/// Whether this processor has the tiles and the system lets this process use them; asked once. KVTIDE_MATRIX_TILES=off in the
+/// environment says no: the same sums in plain float32, as on a processor without them.
 [[nodiscard]] bool has_matrix_tiles();
 
 /// How many of a product's parts are added.

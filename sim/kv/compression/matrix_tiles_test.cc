@@ -12,7 +12,7 @@ namespace {
 // 40 rows and 70 columns of 50 channels: part of a second pair of tiles, of a third, and of a second chunk. Against float64,
 // an error in shares of the sum of |x y|: float32 has 2^-24 a rounding, three products of bfloat16 leave 2^-16.
 TEST(MatrixTiles, ProductsAreAsGoodAsFloat32) {
-  if (!has_matrix_tiles()) GTEST_SKIP() << "this processor has no matrix tiles";
+  if (!has_matrix_tiles()) GTEST_SKIP() << "no matrix tiles on this processor, or switched off";
   const LayerTensors layer = testing::random_layer(1, 80, 50, 11);
   const RowMatrix rows = layer[0].k_post.topRows(40);
   const RowMatrix columns = layer[0].v.topRows(70);
@@ -36,7 +36,7 @@ TEST(MatrixTiles, ProductsAreAsGoodAsFloat32) {
 
 // 1 + 2^-9 needs two parts, 1 + 2^-9 + 2^-18 three; their squares come out as float32 rounds them.
 TEST(MatrixTiles, ThreePartsHoldAFloat) {
-  if (!has_matrix_tiles()) GTEST_SKIP() << "this processor has no matrix tiles";
+  if (!has_matrix_tiles()) GTEST_SKIP() << "no matrix tiles on this processor, or switched off";
   const float value = 1 + std::exp2(-9.0F) + std::exp2(-18.0F);
   const TileOperand left(TileOperand::Side::rows, &value, 1, 1, 1);
   const TileOperand right(TileOperand::Side::columns, &value, 1, 1, 1);

@@ -76,6 +76,14 @@ TEST(Rest, FollowingSpreadsTheValue) {
   EXPECT_NEAR(head.entries->v(2, 0), 6 + 4.0 / 3, 4e-3);
 }
 
+// The chance is a ratio: scores a thousand times smaller spread as much. Scores that are all zero spread nothing.
+TEST(Rest, FollowingAsksForTheRatioOfScores) {
+  const HeadCache small = settled(Rest::following, {5e-3, 1e-3, 2e-3, 4e-3}, 750000, 0, 2);
+  EXPECT_NEAR(small.entries->v(1, 0), 4 + 4.0 / 3, 4e-3);
+  const HeadCache none = settled(Rest::following, {0, -1, 0, 0}, 750000, 0, 2);
+  EXPECT_EQ(none.entries->v(1, 0), 4);
+}
+
 // The last position has nothing behind it to go to.
 TEST(Rest, FollowingEndsWithTheText) {
   const HeadCache head = settled(Rest::following, {5, 4, 3, 1}, 750000, 0, 2);

@@ -46,6 +46,17 @@ std::vector<double> scores_of(const std::string& scorer, const LayerTensors& lay
 
 const std::vector<std::pair<float, float>> kZero3{{0, 0}, {0, 0}, {0, 0}};
 
+// A million tokens are more than any context here; a larger limit would only let a slip of the keyboard through.
+TEST(Scorers, NoParameterOfPositionsGoesBeyondAMillion) {
+  for (const ScorerEntry& entry : scorers()) {
+    for (const ScorerParameter& parameter : entry.parameters) {
+      EXPECT_LE(parameter.min, parameter.fallback) << entry.name << " " << parameter.name;
+      EXPECT_LE(parameter.fallback, parameter.max) << entry.name << " " << parameter.name;
+      EXPECT_LE(parameter.max, 1 << 20) << entry.name << " " << parameter.name;
+    }
+  }
+}
+
 TEST(Scorers, AreSortedByNameAndEveryParameterHasItsFallbackInRange) {
   EXPECT_TRUE(std::ranges::is_sorted(scorers(), {}, &ScorerEntry::name));
   for (const ScorerEntry& entry : scorers()) {

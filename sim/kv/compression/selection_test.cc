@@ -60,6 +60,16 @@ TEST(Selection, QuotaGivesEveryBlockTheSameShare) {
   EXPECT_EQ(chosen(lifted[0], 4), (std::vector<std::size_t>{0, 1, 6, 7}));
 }
 
+// Where all scores are one number each block still keeps its own, of equal ones the first.
+TEST(Selection, QuotaHoldsWhereAllScoresAreEqual) {
+  Evict stage;
+  stage.selection = Selection::quota;
+  for (const double score : {0.0, -7.0, 1e300}) {
+    const LayerScores lifted = selected_scores(blocks_of(4, stage), stage, {std::vector<double>(8, score)}, {});
+    EXPECT_EQ(chosen(lifted[0], 4), (std::vector<std::size_t>{0, 1, 4, 5})) << score;
+  }
+}
+
 // Budget 2 of 6, blocks of 2. {0, 1} start; {2, 3} join: best of 5 1 2 3 are 0 and 3; {4, 5} join: best of 5 3 4 9 are 0
 // and 5.
 TEST(Selection, IterationLetsBlocksJoinOneAfterTheOther) {

@@ -1,0 +1,162 @@
+#include "kv/cache_timeline.h"
+
+#include <gtest/gtest.h>
+
+namespace kvtide::kv {
+namespace {
+
+// Four query heads on two KV heads of 16 channels, three sequences: six heads of KV. A block of 32 positions has 32 x 16 x 2 = 1,024 elements
+// of K and V a head; the cache holds 100 positions.
+constexpr std::int64_t kHeads = 6;
+constexpr std::int64_t kPositions = 100;
+
+Model small_model() {
+  Model model;
+  model.num_layers = 1;
+  model.num_query_heads = 4;
+  model.num_kv_heads = 2;
+  model.head_dim = 16;
+  model.hidden_size = 64;
+  return model;
+}
+
+Compression blocks_of_32(std::vector<Stage> stages) {
+  Compression setting;
+  setting.block_size = 32;
+  setting.sinks = 0;
+  setting.window = 8;
+  setting.stages = std::move(stages);
+  return setting;
+}
+
+Evict newest(Rest rest = Rest::dropped) {
+  return {.scorer = "newest", .granularity = Granularity::token, .keep = 250000, .rest = rest, .spread = 8};
+}
+
+struct Work {
+  double flops;
+  Bytes read;
+  Bytes written;
+  bool operator==(const Work&) const = default;
+};
+void PrintTo(const Work& work, std::ostream* out) {
+  *out << work.flops << " flops, " << work.read << " B read, " << work.written << " B written";
+}
+
+gpu::CompressBlocksWork whole_work(const Compression& setting, const CacheEvent& event = {.completed_blocks = 1}) {
+  RecordedScores scores;
+  scores.num_model_layers = 1;
+  scores.num_kv_heads = 2;
+  scores.layers = {0};
+  scores.num_positions = 4;
+  scores.scores = {LayerScores(2, {1, 2, 3, 4})};
+  const CacheTimeline timeline({.model = small_model(), .setting = setting, .batch = 3}, scores, kPositions);
+  return timeline.compression_work(event);
+}
+
+/// Of one head.
+Work work(const Compression& setting, const CacheEvent& event = {.completed_blocks = 1}) {
+  const gpu::CompressBlocksWork whole = whole_work(setting, event);
+  EXPECT_EQ(whole.read_bytes % kHeads, 0);
+  EXPECT_EQ(whole.write_bytes % kHeads, 0);
+  return {whole.flops / kHeads, whole.read_bytes / kHeads, whole.write_bytes / kHeads};
+}
+
+/// What settling the evicted costs besides choosing them.
+Work settling(Rest rest) {
+  const Work with = work(blocks_of_32({newest(rest)}));
+  const Work without = work(blocks_of_32({newest()}));
+  return {with.flops - without.flops, with.read - without.read, with.written - without.written};
+}
+
+TEST(CompressionWork, IsNoneWhereNothingIsDue) {
+  EXPECT_EQ(work(blocks_of_32({newest()}), {}), (Work{0, 0, 0}));
+  EXPECT_EQ(work(blocks_of_32({})), (Work{0, 0, 0}));
+  EXPECT_EQ(whole_work(blocks_of_32({newest()}), {}).num_blocks, 0);
+}
+
+// Two blocks, and a flush of 64 keys, are as many positions; a flush is one block of every head.
+TEST(CompressionWork, GrowsWithThePositionsThatAreDue) {
+  const Compression setting = blocks_of_32({Pool{.width = 4}});
+  const Work one = work(setting);
+  EXPECT_EQ(work(setting, {.completed_blocks = 2}), (Work{2 * one.flops, 2 * one.read, 2 * one.written}));
+  EXPECT_EQ(work(setting, {.flushed_positions = 64}), (Work{2 * one.flops, 2 * one.read, 2 * one.written}));
+  EXPECT_EQ(whole_work(setting, {.completed_blocks = 2}).num_blocks, 12);
+  EXPECT_EQ(whole_work(setting, {.flushed_positions = 64}).num_blocks, 6);
+  EXPECT_EQ(whole_work(setting, {.recompressed_positions = 96}).num_blocks, 18);
+}
+
+// Every key is summed once (1,024 additions of K and V); of 1,024 elements of 2 B a quarter is written.
+TEST(CompressionWork, OfAPoolReadsAllAndWritesTheMeans) {
+  EXPECT_EQ(work(blocks_of_32({Pool{.width = 4}})), (Work{1024, 2048, 512}));
+}
+
+// The 64 hidden channels of W_o v for the two query heads of a group: 1,024 x 64 x 2; V is read: 512 elements.
+TEST(CompressionWork, OfACriticalStageProjectsTheValues) {
+  Evict critical = newest();
+  critical.critical = CriticalStage{};
+  const Work with = work(blocks_of_32({critical}));
+  const Work without = work(blocks_of_32({newest()}));
+  EXPECT_EQ(with.flops - without.flops, 131072);
+  EXPECT_EQ(with.read - without.read, 1024);
+}
+
+// 768 elements of evicted tokens, each against the 25 kept of 100 positions.
+TEST(CompressionWork, OfMergingComparesEachEvictedKeyWithEachKept) {
+  for (const Rest rest : {Rest::values, Rest::weighted, Rest::votes}) EXPECT_EQ(settling(rest), (Work{19200, 2048, 0}));
+}
+
+// 768 evicted elements of K and V spread over 8 followers; V alone is read.
+TEST(CompressionWork, OfSpreadingReadsValuesOnly) {
+  EXPECT_EQ(settling(Rest::following), (Work{6144, 1024, 0}));
+}
+
+// A cosine, a distance and a weighted sum are 4 flops an element; a sum into one entry is one of each evicted.
+TEST(CompressionWork, OfNeighboursAndOfOneEntryReadsAllOnce) {
+  EXPECT_EQ(settling(Rest::neighbours), (Work{4096, 2048, 0}));
+  EXPECT_EQ(settling(Rest::compensated), (Work{768, 2048, 0}));
+}
+
+// int8 in groups of 16 stores 8 bits and a scale and a zero point of 16 for 16: 10 bits. Of the quarter that is kept, 256 elements,
+// 512 B are read and 320 B written.
+TEST(CompressionWork, OfQuantizingIsThatOfWhatTheStagesBeforeLeave) {
+  const Quantize int8{.k_format = "int8", .v_format = "int8", .group = 16};
+  const Work without = work(blocks_of_32({newest()}));
+  const Work stacked = work(blocks_of_32({newest(), int8}));
+  EXPECT_EQ(stacked.read - without.read, 512);
+  EXPECT_EQ(stacked.written - without.written, 320);
+  const Work alone = work(blocks_of_32({int8}));
+  EXPECT_EQ(alone.flops, 4 * (stacked.flops - without.flops));
+  EXPECT_EQ(alone.read, 2048);
+  EXPECT_EQ(alone.written, 1280);
+}
+
+// Two products and a sum an element that moves: ranks close behind every gap (100 keys of 16 channels), smoothing turns the
+// new block's 512 elements alone; a quarter of either is there.
+TEST(CompressionWork, OfMovedPositionsTurnsTheKeysThatMove) {
+  Compression setting = blocks_of_32({newest()});
+  const Work original = work(setting);
+  setting.positions = PositionCoding::contiguous;
+  const Work contiguous = work(setting);
+  EXPECT_EQ(contiguous.flops - original.flops, 1200);
+  EXPECT_EQ(contiguous.read - original.read, 800);
+  EXPECT_EQ(contiguous.written - original.written, 800);
+  setting.positions = PositionCoding::smooth;
+  const Work smooth = work(setting);
+  EXPECT_EQ(smooth.flops - original.flops, 384);
+  EXPECT_EQ(smooth.read - original.read, 256);
+  EXPECT_EQ(smooth.written - original.written, 256);
+}
+
+// A projection of K and V, 16 channels each, onto a basis of 4 that is there: 2 x 512 x 4 x 2 flops; a quarter is written. The basis of a
+// block itself costs 6 B d min(B, d) + 20 min(B, d)^3 = 6 x 32 x 16 x 16 + 20 x 16^3 a tensor.
+TEST(CompressionWork, OfLowRankIsAProjectionOrADecomposition) {
+  EXPECT_EQ(work(blocks_of_32({LowRank{.rank = 4, .scope = BasisScope::sequence}})), (Work{8192, 2048, 512}));
+  EXPECT_EQ(work(blocks_of_32({LowRank{.rank = 4, .scope = BasisScope::block}})), (Work{262144, 2048, 512}));
+  EXPECT_EQ(work(blocks_of_32({LowRank{.rank = 16, .scope = BasisScope::block}})), (Work{0, 0, 0}));
+  EXPECT_EQ(work(blocks_of_32({LowRank{.rank = 4, .scope = BasisScope::block}}), {.completed_blocks = 2}),
+            (Work{524288, 4096, 1024}));
+}
+
+}  // namespace
+}  // namespace kvtide::kv
