@@ -133,6 +133,29 @@ TEST(ServedCache, ALatentVectorIsStoredOnceUnderEveryCodec) {
   EXPECT_EQ(bytes_of({Quantize{.k_format = "fp8_e4m3", .v_format = "fp8_e4m3"}}), 2U * (3840U * 576U + 256U * 1152U));
 }
 
+// Two windowed layers of one KV head (64 channels, 256 B a token) beside one that keeps everything; nothing at all in the fourth.
+TEST(ServedCache, AWindowedLayerHoldsItsWindowAndALayerWithoutHeadsNothing) {
+  Model model;
+  model.num_layers = 4;
+  model.num_query_heads = 4;
+  model.num_kv_heads = 1;
+  model.head_dim = 64;
+  model.layers = {{.kind = AttentionKind::sliding_attention,
+                   .count = 2,
+                   .k_bytes = 128,
+                   .v_bytes = 128,
+                   .window = 512,
+                   .num_kv_heads = 1},
+                  {.count = 1, .k_bytes = 128, .v_bytes = 128, .num_kv_heads = 1},
+                  {.kind = AttentionKind::linear_attention, .count = 1}};
+  model.kind_of_layer = {0, 0, 1, 2};
+  const auto bytes_at = [&model](std::int64_t num_positions) {
+    return sequence_bytes(serve(model, {}, {}, num_positions), 16, CacheLayout::per_head).total;
+  };
+  EXPECT_EQ(bytes_at(4096), (2U * 512U + 4096U) * 256U);
+  EXPECT_EQ(bytes_at(256), 3U * 256U * 256U);
+}
+
 TEST(CacheTimeline, FlushPhaseMovesWithThePrompt) {
   Quantize stage;
   stage.residual = 128;
