@@ -143,6 +143,19 @@ TEST(Overlap, ScoreOnlyCountsHalfAHaloOnEitherSide) {
   EXPECT_EQ(std::accumulate(widened[0].begin() + 4, widened[0].end(), 0.0), 30);
 }
 
+// Blocks of position 0, of 1 to 4 and of 5 to 7: the second gets 2 + 3 + 4 + 5, the first position's 1 and 6.
+TEST(Overlap, TheHaloReachesTheFirstPosition) {
+  Compression setting;
+  setting.block_size = 4;
+  setting.grid_offset = 3;
+  setting.partition.kind = PartitionKind::overlap;
+  setting.partition.storage = OverlapStorage::score_only;
+  setting.partition.overlap_ppm = 500'000;
+  const LayerScores widened = scores_with_halo(setting, 8, {{1, 2, 3, 4, 5, 6, 7, 8}});
+  EXPECT_EQ(widened[0][0], 1 + 2);
+  EXPECT_EQ(std::accumulate(widened[0].begin() + 1, widened[0].begin() + 5, 0.0), 21);
+}
+
 // A position is read from the window in which it lies deeper: pools keep the mean of the members they are read for.
 TEST(Overlap, PooledWindowsAreReadOnce) {
   const LayerTensors layer = testing::random_layer(1, kNumPositions, 8, 9);

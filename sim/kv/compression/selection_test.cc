@@ -181,6 +181,9 @@ TEST(LayerBudget, MovesTheBudgetBetweenLayers) {
   EXPECT_EQ(keeps(lazy, 0, true), 500000);
   EXPECT_EQ(keeps(lazy, 0, false), 1'000'000);
   EXPECT_EQ(layer_keep(lazy, 250000, 0, 4, 100, true), 1'000'000);  // shorter than what a lazy layer keeps
+  lazy.lazy_kept = 1;  // the smallest ratio there is: of 999,999 positions one, of two million two
+  EXPECT_EQ(kept_count(999'999, layer_keep(lazy, 250000, 0, 4, 999'999, true)), 1);
+  EXPECT_EQ(layer_keep(lazy, 250000, 0, 4, 2'000'000, true), 1);
   LayerBudget pyramid;
   pyramid.kind = LayerBudget::Kind::pyramid;
   EXPECT_EQ(kept_count(2048, layer_keep(pyramid, 500000, 0, 30, 2048, false)), 1984);
