@@ -1,6 +1,9 @@
 #include "loss/mass_loss.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "loss/replay_loss.h"
 
 namespace kvtide::loss {
 
@@ -50,25 +53,24 @@ MassLoss mass_loss(const HeadReference& reference, const HeadComparison& compari
     if (shrink(row) > 0) of_row += shrink(row) * reference.weights.row(row).dot(is_untouched);
   }
   std::vector<double> shares;
-  for (std::size_t c = 0; c < comparison.changed.size(); ++c) {
-    const ChangedEntry& entry = comparison.changed[c];
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const bool formed = is_formed(entry, reference.row_positions[static_cast<std::size_t>(row)]);
-      const double held = comparison.entry_weights(row, static_cast<std::int64_t>(c)) * inverse_ratio(row);
-      if (entry.members.size() == 1) {
-        const std::int32_t j = entry.members.front();
-        const double full = reference.weights(row, j);
-        const double gone = formed ? std::max(0.0, full - held) : shrink(row) * full;
-        lost[static_cast<std::size_t>(j)] += row_weight * gone;
-        result.of_row[static_cast<std::size_t>(row)] += gone;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const double* weights = reference.weights.row(row).data();
+    double& of_row = result.of_row[static_cast<std::size_t>(row)];
+    const auto lose = [&](std::int32_t j, double gone) {
+      lost[static_cast<std::size_t>(j)] += row_weight * gone;
+      of_row += gone;
+    };
+    for (std::size_t c = 0; c < comparison.changed.size(); ++c) {
+      const ChangedEntry& entry = comparison.changed[c];
+      if (!is_formed(entry, reference.row_positions[static_cast<std::size_t>(row)])) {
+        for (const std::int32_t j : entry.members) lose(j, shrink(row) * weights[j]);
         continue;
       }
-      if (formed) member_shares(reference, entry, row, shares);
+      const double held = comparison.entry_weights(row, static_cast<std::int64_t>(c)) * inverse_ratio(row);
+      if (entry.members.size() > 1) member_shares(reference, entry, row, shares);
       for (std::size_t m = 0; m < entry.members.size(); ++m) {
-        const double full = reference.weights(row, entry.members[m]);
-        const double gone = formed ? std::max(0.0, full - shares[m] * held) : shrink(row) * full;
-        lost[static_cast<std::size_t>(entry.members[m])] += row_weight * gone;
-        result.of_row[static_cast<std::size_t>(row)] += gone;
+        const std::int32_t j = entry.members[m];
+        lose(j, std::max(0.0, weights[j] - (entry.members.size() > 1 ? shares[m] * held : held)));
       }
     }
   }
@@ -81,6 +83,11 @@ MassLoss mass_loss(const HeadReference& reference, const HeadComparison& compari
     }
   }
   return result;
+}
+
+MassLoss measure_mass(const HeadReference& reference, const kv::HeadCache& cache) {
+  std::optional<MassLoss> fast = replay_mass(reference, cache);
+  return fast ? std::move(*fast) : mass_loss(reference, compare_head(reference, cache, /*with_outputs=*/false));
 }
 
 }  // namespace kvtide::loss

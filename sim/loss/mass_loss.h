@@ -15,6 +15,9 @@ struct MassLoss {
 
 [[nodiscard]] MassLoss mass_loss(const HeadReference& reference, const HeadComparison& comparison);
 
+/// Of any cache, from products in float32 where they serve (replay_loss.h).
+[[nodiscard]] MassLoss measure_mass(const HeadReference& reference, const kv::HeadCache& cache);
+
 /// Share omega_ij of each member in its entry's attention for one row; equal shares where all weights are 0.
 /// @param shares  [member], overwritten
 void member_shares(const HeadReference& reference, const ChangedEntry& entry, std::int64_t row,

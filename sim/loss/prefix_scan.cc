@@ -42,13 +42,14 @@ double mean_output_error(const HeadReference& reference, const HeadComparison& c
   return sum / static_cast<double>(reference.num_rows());
 }
 
-double kept_share(const HeadComparison& comparison, const std::vector<std::int64_t>& positions) {
+double kept_share(const std::vector<std::int32_t>& entry_of, const std::vector<std::int64_t>& positions) {
   if (positions.empty()) {
-    return 1.0 - static_cast<double>(comparison.evicted.size()) / static_cast<double>(comparison.state.size());
+    const auto kept = std::ranges::count_if(entry_of, [](std::int32_t entry) { return entry >= 0; });
+    return static_cast<double>(kept) / static_cast<double>(entry_of.size());
   }
   std::int64_t kept = 0;
   for (const std::int64_t position : positions) {
-    if (comparison.state[static_cast<std::size_t>(position)] != PositionState::evicted) ++kept;
+    if (entry_of[static_cast<std::size_t>(position)] >= 0) ++kept;
   }
   return static_cast<double>(kept) / static_cast<double>(positions.size());
 }
@@ -115,13 +116,18 @@ std::vector<double> measure_shift(const AttentionReference& reference, const Com
     const auto& heads = reference.layers()[static_cast<std::size_t>(layer)];
     KVTIDE_ASSERT(cache.heads.size() == heads.size(), "as many head caches as reference heads");
     for (std::size_t head = 0; head < heads.size(); ++head) {
-      const HeadComparison comparison = compare_head(heads[head], cache.heads[head], settings.with_output_error);
-      MassLoss mass = mass_loss(heads[head], comparison);
       const std::size_t cell = scan.index(shift_index, layer, static_cast<std::int64_t>(head));
+      MassLoss mass;
+      if (settings.with_output_error) {
+        const HeadComparison comparison = compare_head(heads[head], cache.heads[head], true);
+        mass = mass_loss(heads[head], comparison);
+        scan.output_error[cell] = mean_output_error(heads[head], comparison);
+      } else {
+        mass = measure_mass(heads[head], cache.heads[head]);
+      }
       scan.lost_mass[cell] = 0;
       for (const double value : mass.lost_mass) scan.lost_mass[cell] += value;
-      if (settings.with_output_error) scan.output_error[cell] = mean_output_error(heads[head], comparison);
-      scan.kept_share[cell] = kept_share(comparison, settings.kept_positions);
+      scan.kept_share[cell] = kept_share(cache.heads[head].entries->entry_of, settings.kept_positions);
       lost.push_back(std::move(mass.lost_mass));
       relative.push_back(std::move(mass.relative));
       attention.push_back(&heads[head].attention);

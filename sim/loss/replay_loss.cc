@@ -56,6 +56,13 @@ constexpr std::int64_t kLanes = 16;
   return sum;
 }
 
+/// The rows at the given positions: as they lie where these follow one another, else gathered.
+const float* rows_at(const kv::RowMatrix& rows, Positions positions, float* space) {
+  if (positions.back() - positions.front() + 1 == std::ssize(positions)) return rows.row(positions.front()).data();
+  gather(rows, positions, space);
+  return space;
+}
+
 KVTIDE_EVERY_VECTOR_WIDTH
 void subtract(const float* row, const float* entry, std::int64_t channels, float* __restrict__ difference) {
   for (std::int64_t channel = 0; channel < channels; ++channel) difference[channel] = row[channel] - entry[channel];
@@ -144,7 +151,6 @@ struct RowTerms {
 struct PositionSums {
   float signed_loss = 0;
   float loss = 0;
-  float lost = 0;
 };
 
 /// What one position's row of products holds: its vector with all f_i e_i and f_i ohat_i.
@@ -172,18 +178,17 @@ PositionSums sum_of_evicted(const float* weights, const Products& value, std::in
   std::int64_t row = 0;
   for (; row + kLanes <= rows; row += kLanes) add(row, kLanes);
   if (row < rows) add(row, rows - row);
-  return {sum_of(of_signed), sum_of(of_size), 0};
+  return {sum_of(of_signed), sum_of(of_size)};
 }
 
-/// @param change   of v - vhat @param cross  <v, v - vhat> @param of_row  [row] the lost mass is added
+/// @param change   of v - vhat @param cross  <v, v - vhat>
 KVTIDE_EVERY_VECTOR_WIDTH
 PositionSums sum_of_changed(const float* weights, const float* growths, const Products& value, const Products& change,
-                            float cross, std::int64_t rows, const RowTerms& terms, float* of_row) {
+                            float cross, std::int64_t rows, const RowTerms& terms) {
   Sixteen of_signed = {};
   Sixteen of_size = {};
-  Sixteen of_mass = {};
   const auto add = [&](std::int64_t row, std::int64_t count) __attribute__((always_inline)) {
-    Sixteen weight, growth, with_error, with_output, change_error, change_output, along, factor, squared, shrink, lost;
+    Sixteen weight, growth, with_error, with_output, change_error, change_output, along, factor, squared;
     load(weights + row, count, weight);
     load(growths + row, count, growth);
     load(value.with_error + row, count, with_error);
@@ -193,36 +198,75 @@ PositionSums sum_of_changed(const float* weights, const float* growths, const Pr
     load(terms.along.data() + row, count, along);
     load(terms.factor.data() + row, count, factor);
     load(terms.squared.data() + row, count, squared);
-    load(terms.shrink.data() + row, count, shrink);
-    load(of_row + row, count, lost);
     const Sixteen gone = -weight * growth;
     const Sixteen held = weight - gone;
     of_signed += gone * (with_error - along) + held * change_error;
     const Sixteen far = factor * value.square - 2 * with_output + squared;
     const Sixteen both = factor * cross - change_output;
     of_size += gone * (gone * far + 2 * held * both) + held * held * (factor * change.square);
-    const Sixteen mass = gone + held * shrink;
-    const Sixteen positive = mass > 0 ? mass : Sixteen{};
-    of_mass += positive;
-    lost += positive;
-    std::memcpy(of_row + row, &lost, static_cast<std::size_t>(count) * sizeof(float));
   };
   std::int64_t row = 0;
   for (; row + kLanes <= rows; row += kLanes) add(row, kLanes);
   if (row < rows) add(row, rows - row);
-  return {sum_of(of_signed), sum_of(of_size), sum_of(of_mass)};
+  return {sum_of(of_signed), sum_of(of_size)};
+}
+
+/// Adds what some rows lose, where it is above 0, to the rows' sums and to `sum`.
+[[gnu::always_inline]] inline void add_lost(const Sixteen& change, std::int64_t count, float* of_row, Sixteen& sum) {
+  const Sixteen lost = change > 0 ? change : Sixteen{};
+  Sixteen of_rows;
+  load(of_row, count, of_rows);
+  of_rows += lost;
+  std::memcpy(of_row, &of_rows, static_cast<std::size_t>(count) * sizeof(float));
+  sum += lost;
+}
+
+/// Sum over the rows of max(0, d + h shrink), each also added to `of_row`.
+KVTIDE_EVERY_VECTOR_WIDTH
+float mass_of_changed(const float* weights, const float* growths, const float* shrink, std::int64_t rows,
+                      float* of_row) {
+  Sixteen sum = {};
+  const auto add = [&](std::int64_t row, std::int64_t count) __attribute__((always_inline)) {
+    Sixteen weight, growth, share;
+    load(weights + row, count, weight);
+    load(growths + row, count, growth);
+    load(shrink + row, count, share);
+    const Sixteen gone = -weight * growth;
+    add_lost(gone + (weight - gone) * share, count, of_row + row, sum);
+  };
+  std::int64_t row = 0;
+  for (; row + kLanes <= rows; row += kLanes) add(row, kLanes);
+  if (row < rows) add(row, rows - row);
+  return sum_of(sum);
+}
+
+/// The same with d = 0.
+KVTIDE_EVERY_VECTOR_WIDTH
+float mass_of_untouched(const float* weights, const float* shrink, std::int64_t rows, float* of_row) {
+  Sixteen sum = {};
+  const auto add = [&](std::int64_t row, std::int64_t count) __attribute__((always_inline)) {
+    Sixteen weight, share;
+    load(weights + row, count, weight);
+    load(shrink + row, count, share);
+    add_lost(weight * share, count, of_row + row, sum);
+  };
+  std::int64_t row = 0;
+  for (; row + kLanes <= rows; row += kLanes) add(row, kLanes);
+  if (row < rows) add(row, rows - row);
+  return sum_of(sum);
 }
 
 /// A head under a cache, and what its parts share.
 class Replay {
  public:
-  Replay(const HeadReference& reference, const kv::EntryTable& table, TouchedPositions touched)
+  Replay(const HeadReference& reference, const kv::HeadCache& cache)
       : reference_(reference),
-        table_(table),
-        touched_(std::move(touched)),
+        table_(*cache.entries),
+        touched_(touched_positions(reference, table_)),
         rows_(reference.num_rows()),
         channels_(reference.v.cols()),
-        lost_{Eigen::VectorXd::Zero(rows_), DoubleMatrix::Zero(rows_, channels_)} {
+        lost_{Eigen::VectorXd::Zero(rows_), DoubleMatrix::Zero(rows_, channels_)},
+        part_(rows_, channels_) {
     const auto positions = static_cast<std::size_t>(reference.num_positions());
     for (auto* profile :
          {&loss_.lost_mass, &loss_.mass_loss, &loss_.output_loss, &loss_.output_loss_signed, &loss_.bits_lost}) {
@@ -231,18 +275,30 @@ class Replay {
     loss_.lost_of_row.assign(static_cast<std::size_t>(rows_), 0.0);
   }
 
-  std::optional<HeadLoss> measure();
+  /// Only lost mass. @return whether this way serves
+  [[nodiscard]] bool measure_mass();
+  /// All the rest too.
+  [[nodiscard]] bool measure_all();
+  HeadLoss take() { return std::move(loss_); }
 
  private:
-  void add_evicted_sums();
-  [[nodiscard]] bool add_changed_sums();
-  void add_block(const kv::RowMatrix& weights, const kv::RowMatrix& values, std::int64_t num_terms);
+  [[nodiscard]] bool weigh(bool with_outputs);
+  void add_evicted_sums(bool with_outputs);
+  [[nodiscard]] bool add_changed_sums(bool with_outputs);
+  void add_block(const float* weights, const float* values, std::int64_t num_terms);
   double keep_only(std::int64_t row, Eigen::RowVectorXd& output) const;
+  void find_shrinkage();
+  void lose_mass();
+  void move_to_rows(std::vector<float>& of_row);
   void finish_rows();
   void attribute_evicted(const kv::TransposedKeys& vectors);
   void attribute_changed(const kv::TransposedKeys& vectors);
   void shrink_untouched();
   void set_losses(std::int64_t position, const PositionSums& sums);
+  /// @param products  of the vector with f_i e_i, then with f_i ohat_i
+  [[nodiscard]] Products products_of(const float* products, const float* vector) const {
+    return {products, products + rows_, dot(vector, vector, channels_)};
+  }
 
   const HeadReference& reference_;
   const kv::EntryTable& table_;
@@ -259,53 +315,53 @@ class Replay {
 };
 
 /// Adds sum of weights(term, row) * values(term, channel) to u.
-void Replay::add_block(const kv::RowMatrix& weights, const kv::RowMatrix& values, std::int64_t num_terms) {
-  part_.resize(rows_, channels_);
-  kv::matrix_product({weights.data(), 1, rows_}, rows_, num_terms, values.data(), channels_, part_.data());
+void Replay::add_block(const float* weights, const float* values, std::int64_t num_terms) {
+  kv::matrix_product({weights, 1, rows_}, rows_, num_terms, values, channels_, part_.data());
   lost_.outputs += part_.cast<double>();
 }
 
-void Replay::add_evicted_sums() {
-  kv::RowMatrix weights(2 * kPositionsAtOnce, rows_);
-  kv::RowMatrix values(2 * kPositionsAtOnce, channels_);
-  Eigen::RowVectorXf mass(rows_);
-  for_some(touched_.evicted, 2 * kPositionsAtOnce, [&](std::int64_t, Positions some) {
-    gather(reference_.weights_by_position, some, weights.data());
-    gather(reference_.v, some, values.data());
-    add_block(weights, values, std::ssize(some));
-    mass = weights.topRows(std::ssize(some)).colwise().sum();
+void Replay::add_evicted_sums(bool with_outputs) {
+  constexpr std::int64_t kAtOnce = 2 * kPositionsAtOnce;
+  kv::RowMatrix weights(kAtOnce, rows_);
+  kv::RowMatrix values(kAtOnce, channels_);
+  for_some(touched_.evicted, kAtOnce, [&](std::int64_t, Positions some) {
+    const float* of_rows = rows_at(reference_.weights_by_position, some, weights.data());
+    if (with_outputs) add_block(of_rows, rows_at(reference_.v, some, values.data()), std::ssize(some));
+    const Eigen::RowVectorXf mass = Eigen::Map<const kv::RowMatrix>(of_rows, std::ssize(some), rows_).colwise().sum();
     lost_.mass += mass.transpose().cast<double>();
   });
 }
 
 /// @return whether every exponent is small enough
-bool Replay::add_changed_sums() {
+bool Replay::add_changed_sums(bool with_outputs) {
   const Positions changed = touched_.changed_positions;
   const kv::TransposedKeys queries(reference_.q, rows_);
   growth_stride_ = queries.stride();
   growths_.emplace(std::ssize(changed) * growth_stride_);
-  kv::RowMatrix weights(2 * kPositionsAtOnce, rows_);
-  kv::RowMatrix values(2 * kPositionsAtOnce, channels_);
-  kv::RowMatrix keys(kPositionsAtOnce, channels_);
-  Eigen::RowVectorXf gone(rows_);
+  kv::RowMatrix gone(kPositionsAtOnce, rows_);
+  kv::RowMatrix held(kPositionsAtOnce, rows_);
+  kv::RowMatrix values(kPositionsAtOnce, channels_);
+  kv::RowMatrix differences(kPositionsAtOnce, channels_);
+  Eigen::RowVectorXf all_gone(rows_);
   bool is_small = true;
   for_some(changed, kPositionsAtOnce, [&](std::int64_t first, Positions some) {
     const auto count = std::ssize(some);
-    gather_differences(reference_.k, table_.k, table_, some, keys.data());
+    gather_differences(reference_.k, table_.k, table_, some, differences.data());
     float* growths = growths_->data() + first * growth_stride_;
-    queries.multiply(keys.data(), count, -static_cast<float>(reference_.scale), rows_, growths);
-    gone.setZero();
+    queries.multiply(differences.data(), count, -static_cast<float>(reference_.scale), rows_, growths);
+    all_gone.setZero();
     for (std::int64_t index = 0; index < count; ++index) {
       const std::int32_t position = some[static_cast<std::size_t>(index)];
       const float bias = table_.bias[static_cast<std::size_t>(table_.entry_of[static_cast<std::size_t>(position)])];
       is_small = grow(growths + index * growth_stride_, bias, reference_.weights_by_position.row(position).data(),
-                      rows_, weights.row(index).data(), weights.row(count + index).data(), gone.data()) &&
+                      rows_, gone.row(index).data(), held.row(index).data(), all_gone.data()) &&
                  is_small;
     }
-    lost_.mass += gone.transpose().cast<double>();
-    gather(reference_.v, some, values.data());
-    gather_differences(reference_.v, table_.v, table_, some, values.row(count).data());
-    add_block(weights, values, 2 * count);
+    lost_.mass += all_gone.transpose().cast<double>();
+    if (!with_outputs) return;
+    add_block(gone.data(), rows_at(reference_.v, some, values.data()), count);
+    gather_differences(reference_.v, table_.v, table_, some, differences.data());
+    add_block(held.data(), differences.data(), count);
   });
   return is_small;
 }
@@ -332,6 +388,19 @@ double Replay::keep_only(std::int64_t row, Eigen::RowVectorXd& output) const {
   return mass;
 }
 
+/// What every kept key's weight shrinks by: (S_i - 1) / S_i.
+void Replay::find_shrinkage() {
+  Eigen::RowVectorXd output(channels_);
+  for (std::int64_t row = 0; row < rows_; ++row) {
+    if (1 - lost_.mass(row) < kSmallestKept) {
+      lost_.mass(row) = 1 - keep_only(row, output);
+      lost_.outputs.row(row) = reference_.outputs.row(row) - (1 - lost_.mass(row)) * output;
+    }
+    const double kept = 1 - lost_.mass(row);
+    terms_.shrink.push_back(static_cast<float>(kept > 0 ? -lost_.mass(row) / kept : 0));
+  }
+}
+
 /// E, E^2 and what attributing them needs. A row that sees nothing touched has no error.
 void Replay::finish_rows() {
   const double row_weight = 1.0 / static_cast<double>(rows_);
@@ -340,16 +409,10 @@ void Replay::finish_rows() {
   Eigen::RowVectorXd error(channels_);
   for (std::int64_t row = 0; row < rows_; ++row) {
     const auto full = reference_.outputs.row(row);
-    double gone = lost_.mass(row);
-    double kept = 1 - gone;
-    if (kept < kSmallestKept) {
-      kept = keep_only(row, output);
-      gone = 1 - kept;
-      error = full - output;
-    } else {
-      error = (lost_.outputs.row(row) - gone * full) / kept;
-      output = full - error;
-    }
+    const double gone = lost_.mass(row);
+    error = full;
+    if (gone < 1) error = (lost_.outputs.row(row) - gone * full) / (1 - gone);
+    output = full - error;
     const double norm = std::max(full.norm(), kSmallestOutput);
     const double factor = row_weight / (norm * norm);
     const double relative = error.norm() / norm;
@@ -360,7 +423,40 @@ void Replay::finish_rows() {
     terms_.along.push_back(static_cast<float>(factor * output.dot(error)));
     terms_.factor.push_back(static_cast<float>(factor));
     terms_.squared.push_back(static_cast<float>(factor * output.squaredNorm()));
-    terms_.shrink.push_back(static_cast<float>(kept > 0 ? -gone / kept : 0));
+  }
+}
+
+/// Of all positions. Untouched keys lose only to others that grew: S > 1.
+void Replay::lose_mass() {
+  const float* shrink = terms_.shrink.data();
+  const bool others_grew = std::ranges::any_of(terms_.shrink, [](float share) { return share > 0; });
+  std::int64_t changed = 0;
+  std::vector<float> of_row(static_cast<std::size_t>(rows_), 0.0F);
+  for (std::size_t j = 0; j < touched_.state.size(); ++j) {
+    const float* weights = reference_.weights_by_position.row(static_cast<std::int64_t>(j)).data();
+    float lost = 0;
+    if (touched_.state[j] == PositionState::evicted) {
+      loss_.lost_mass[j] = reference_.attention[j];
+      loss_.mass_loss[j] = 1;
+      continue;
+    }
+    if (touched_.state[j] == PositionState::changed) {
+      lost = mass_of_changed(weights, growths_->data() + changed++ * growth_stride_, shrink, rows_, of_row.data());
+    } else if (others_grew) {
+      lost = mass_of_untouched(weights, shrink, rows_, of_row.data());
+    }
+    loss_.lost_mass[j] = static_cast<double>(lost) / static_cast<double>(rows_);
+    if (reference_.attention[j] > 0) loss_.mass_loss[j] = std::min(1.0, loss_.lost_mass[j] / reference_.attention[j]);
+    if (j % kPositionsAtOnce == kPositionsAtOnce - 1) move_to_rows(of_row);
+  }
+  move_to_rows(of_row);
+}
+
+/// Float32 sums of some positions become part of the float64 ones.
+void Replay::move_to_rows(std::vector<float>& of_row) {
+  for (std::size_t row = 0; row < of_row.size(); ++row) {
+    loss_.lost_of_row[row] += static_cast<double>(of_row[row]);
+    of_row[row] = 0;
   }
 }
 
@@ -372,94 +468,85 @@ void Replay::set_losses(std::int64_t position, const PositionSums& sums) {
 
 void Replay::attribute_evicted(const kv::TransposedKeys& vectors) {
   kv::ProductSpace products(kv::kProductRows * vectors.stride());
-  kv::RowMatrix values(kv::kProductRows, channels_);
+  kv::RowMatrix space(kv::kProductRows, channels_);
   for_some(touched_.evicted, kv::kProductRows, [&](std::int64_t, Positions some) {
-    gather(reference_.v, some, values.data());
-    vectors.multiply(values.data(), std::ssize(some), 1.0F, 2 * rows_, products.data());
+    const float* values = rows_at(reference_.v, some, space.data());
+    vectors.multiply(values, std::ssize(some), 1.0F, 2 * rows_, products.data());
     for (std::int64_t index = 0; index < std::ssize(some); ++index) {
       const std::int64_t position = some[static_cast<std::size_t>(index)];
-      const float* with_error = products.data() + index * vectors.stride();
-      const Products value{with_error, with_error + rows_, values.row(index).squaredNorm()};
-      set_losses(position, sum_of_evicted(reference_.weights_by_position.row(position).data(), value, rows_, terms_));
+      set_losses(position,
+                 sum_of_evicted(reference_.weights_by_position.row(position).data(),
+                                products_of(products.data() + index * vectors.stride(), values + index * channels_),
+                                rows_, terms_));
     }
   });
 }
 
 void Replay::attribute_changed(const kv::TransposedKeys& vectors) {
-  kv::ProductSpace products(2 * kv::kProductRows * vectors.stride());
-  kv::RowMatrix values(2 * kv::kProductRows, channels_);  // v, then v - vhat
-  Eigen::RowVectorXf of_row(rows_);
-  const double row_weight = 1.0 / static_cast<double>(rows_);
+  kv::ProductSpace products(kv::kProductRows * vectors.stride());
+  kv::ProductSpace difference_products(kv::kProductRows * vectors.stride());
+  kv::RowMatrix space(kv::kProductRows, channels_);
+  kv::RowMatrix differences(kv::kProductRows, channels_);  // v - vhat
   for_some(touched_.changed_positions, kv::kProductRows, [&](std::int64_t first, Positions some) {
-    const std::int64_t count = std::ssize(some);
-    gather(reference_.v, some, values.data());
-    gather_differences(reference_.v, table_.v, table_, some, values.row(count).data());
-    vectors.multiply(values.data(), 2 * count, 1.0F, 2 * rows_, products.data());
-    of_row.setZero();
-    for (std::int64_t index = 0; index < count; ++index) {
+    const float* values = rows_at(reference_.v, some, space.data());
+    gather_differences(reference_.v, table_.v, table_, some, differences.data());
+    vectors.multiply(values, std::ssize(some), 1.0F, 2 * rows_, products.data());
+    vectors.multiply(differences.data(), std::ssize(some), 1.0F, 2 * rows_, difference_products.data());
+    for (std::int64_t index = 0; index < std::ssize(some); ++index) {
       const std::int64_t position = some[static_cast<std::size_t>(index)];
-      const auto j = static_cast<std::size_t>(position);
-      const auto products_of = [&](std::int64_t row) {
-        const float* with_error = products.data() + row * vectors.stride();
-        return Products{with_error, with_error + rows_, dot(values.row(row).data(), values.row(row).data(), channels_)};
-      };
-      const PositionSums sums = sum_of_changed(
-          reference_.weights_by_position.row(position).data(), growths_->data() + (first + index) * growth_stride_,
-          products_of(index), products_of(count + index),
-          dot(values.row(index).data(), values.row(count + index).data(), channels_), rows_, terms_, of_row.data());
-      set_losses(position, sums);
-      loss_.lost_mass[j] = row_weight * static_cast<double>(sums.lost);
-      if (reference_.attention[j] > 0) loss_.mass_loss[j] = std::min(1.0, loss_.lost_mass[j] / reference_.attention[j]);
-    }
-    for (std::int64_t row = 0; row < rows_; ++row) {
-      loss_.lost_of_row[static_cast<std::size_t>(row)] += static_cast<double>(of_row(row));
+      const float* value = values + index * channels_;
+      const float* difference = differences.row(index).data();
+      set_losses(position,
+                 sum_of_changed(reference_.weights_by_position.row(position).data(),
+                                growths_->data() + (first + index) * growth_stride_,
+                                products_of(products.data() + index * vectors.stride(), value),
+                                products_of(difference_products.data() + index * vectors.stride(), difference),
+                                dot(value, difference, channels_), rows_, terms_));
     }
   });
 }
 
-/// Untouched keys lose only to others that grew: S > 1.
-void Replay::shrink_untouched() {
-  Eigen::RowVectorXf shrink = Eigen::Map<const Eigen::RowVectorXf>(terms_.shrink.data(), rows_).cwiseMax(0.0F);
-  if (shrink.maxCoeff() <= 0) return;
-  for (std::size_t j = 0; j < touched_.state.size(); ++j) {
-    if (touched_.state[j] != PositionState::untouched) continue;
-    const Eigen::RowVectorXf lost =
-        shrink.cwiseProduct(reference_.weights_by_position.row(static_cast<std::int64_t>(j)));
-    loss_.lost_mass[j] = static_cast<double>(lost.sum()) / static_cast<double>(rows_);
-    if (reference_.attention[j] > 0) loss_.mass_loss[j] = loss_.lost_mass[j] / reference_.attention[j];
-    for (std::int64_t row = 0; row < rows_; ++row) {
-      loss_.lost_of_row[static_cast<std::size_t>(row)] += static_cast<double>(lost(row));
-    }
-  }
+/// @return whether this way serves
+bool Replay::weigh(bool with_outputs) {
+  if (touched_.has_pools) return false;
+  add_evicted_sums(with_outputs);
+  Eigen::Map<Eigen::VectorXd>(loss_.lost_of_row.data(), rows_) = lost_.mass;
+  if (!touched_.changed_positions.empty() && !add_changed_sums(with_outputs)) return false;
+  find_shrinkage();
+  lose_mass();
+  return true;
 }
 
-std::optional<HeadLoss> Replay::measure() {
-  if (touched_.has_pools) return std::nullopt;
+bool Replay::measure_mass() {
+  return weigh(/*with_outputs=*/false);
+}
+
+bool Replay::measure_all() {
+  if (!weigh(/*with_outputs=*/true)) return false;
   loss_.bits_lost = bits_lost(reference_, touched_, table_);
-  if (touched_.evicted.empty() && touched_.changed_positions.empty()) return std::move(loss_);
-  for (const std::int32_t position : touched_.evicted) {
-    const auto j = static_cast<std::size_t>(position);
-    loss_.lost_mass[j] = reference_.attention[j];
-    loss_.mass_loss[j] = 1;
-  }
-  add_evicted_sums();
-  Eigen::Map<Eigen::VectorXd>(loss_.lost_of_row.data(), rows_) = lost_.mass;
-  if (!touched_.changed_positions.empty() && !add_changed_sums()) return std::nullopt;
+  if (touched_.evicted.empty() && touched_.changed_positions.empty()) return true;
   finish_rows();
   const kv::TransposedKeys vectors(terms_.vectors, 2 * rows_);
   attribute_evicted(vectors);
-  if (!touched_.changed_positions.empty()) {
-    attribute_changed(vectors);
-    shrink_untouched();
-  }
-  return std::move(loss_);
+  attribute_changed(vectors);
+  return true;
 }
 
 }  // namespace
 
 std::optional<HeadLoss> replay_loss(const HeadReference& reference, const kv::HeadCache& cache) {
   KVTIDE_ASSERT(cache.entries.has_value(), "a cache without entries cannot be measured");
-  return Replay(reference, *cache.entries, touched_positions(reference, *cache.entries)).measure();
+  Replay replay(reference, cache);
+  if (!replay.measure_all()) return std::nullopt;
+  return replay.take();
+}
+
+std::optional<MassLoss> replay_mass(const HeadReference& reference, const kv::HeadCache& cache) {
+  KVTIDE_ASSERT(cache.entries.has_value(), "a cache without entries cannot be measured");
+  Replay replay(reference, cache);
+  if (!replay.measure_mass()) return std::nullopt;
+  HeadLoss loss = replay.take();
+  return MassLoss{std::move(loss.lost_mass), std::move(loss.mass_loss), std::move(loss.lost_of_row)};
 }
 
 }  // namespace kvtide::loss

@@ -22,6 +22,7 @@
 #include <optional>
 
 #include "loss/loss_meter.h"
+#include "loss/mass_loss.h"
 
 namespace kvtide::loss {
 
@@ -29,5 +30,8 @@ namespace kvtide::loss {
 /// @return nothing where an entry stands for several positions, or a key's error multiplies a weight by more than e^40
 ///         (below float32's smallest weight such an error could matter)
 [[nodiscard]] std::optional<HeadLoss> replay_loss(const HeadReference& reference, const kv::HeadCache& cache);
+
+/// The lost mass alone, a small part of the work; the same numbers.
+[[nodiscard]] std::optional<MassLoss> replay_mass(const HeadReference& reference, const kv::HeadCache& cache);
 
 }  // namespace kvtide::loss

@@ -85,7 +85,12 @@ TEST(ReplayLoss, ChangedRowsAgreeWithFloat64) {
         if (j % 100 < dropped && j >= 20) table.entry_of[static_cast<std::size_t>(j)] = -1;
       }
       SCOPED_TRACE(testing::Message() << levels << " levels, dropped " << dropped);
-      expect_agreement(*replay_loss(reference, cache), measure_head_in_float64(reference, cache));
+      const HeadLoss loss = *replay_loss(reference, cache);
+      expect_agreement(loss, measure_head_in_float64(reference, cache));
+      const MassLoss mass = *replay_mass(reference, cache);
+      EXPECT_EQ(mass.lost_mass, loss.lost_mass);
+      EXPECT_EQ(mass.relative, loss.mass_loss);
+      EXPECT_EQ(mass.of_row, loss.lost_of_row);
     }
   }
 }

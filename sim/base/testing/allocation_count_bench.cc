@@ -5,11 +5,18 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/freed_memory.h"
 #include "base/testing/allocation_count.h"
 
 namespace {
 
 std::atomic<std::uint64_t> count{0};
+
+/// As kvtide itself does.
+[[maybe_unused]] const bool kKeepsFreedMemory = [] {
+  kvtide::keep_freed_memory();
+  return true;
+}();
 
 }  // namespace
 

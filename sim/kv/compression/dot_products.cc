@@ -209,7 +209,8 @@ void TransposedKeys::multiply(const float* rows, std::int64_t num_rows, float sc
   const std::int64_t at_once = has_matrix_tiles() ? kProductRows : kRows;
   const auto multiply_whole = [&](const float* from, std::int64_t count, float* to) {
     if (has_matrix_tiles()) {
-      const TileOperand operand(TileOperand::Side::rows, from, count, head_dim_, head_dim_, scale, precision_);
+      thread_local TileOperand operand;
+      operand.assign(TileOperand::Side::rows, from, count, head_dim_, head_dim_, scale, precision_);
       tile_product(operand, tiles_, count, columns, precision_, to, stride_);
       return;
     }
@@ -224,9 +225,11 @@ void TransposedKeys::multiply(const float* rows, std::int64_t num_rows, float sc
   if (whole > 0) multiply_whole(rows, whole, products);
   if (whole == num_rows) return;
   // The last rows, padded into scratch, then copied.
-  std::vector<float> padded(static_cast<std::size_t>(at_once * head_dim_), 0.0F);
+  thread_local std::vector<float> padded;
+  thread_local std::vector<float> scratch;
+  padded.assign(static_cast<std::size_t>(at_once * head_dim_), 0.0F);
   std::copy_n(rows + whole * head_dim_, (num_rows - whole) * head_dim_, padded.begin());
-  std::vector<float> scratch(static_cast<std::size_t>(at_once * stride_));
+  scratch.resize(static_cast<std::size_t>(at_once * stride_));
   multiply_whole(padded.data(), at_once, scratch.data());
   for (std::int64_t row = whole; row < num_rows; ++row) {
     std::copy_n(scratch.data() + (row - whole) * stride_, columns, products + row * stride_);
@@ -240,11 +243,13 @@ KeyProducts::KeyProducts(const Eigen::Ref<const RowMatrix>& keys, std::int64_t n
 
 void KeyProducts::multiply(const float* queries, std::int64_t num_keys, float* products) const {
   if (has_matrix_tiles()) {
-    const TileOperand columns(TileOperand::Side::columns, queries, kQueryLanes, head_dim_, head_dim_);
+    thread_local TileOperand columns;
+    columns.assign(TileOperand::Side::columns, queries, kQueryLanes, head_dim_, head_dim_);
     tile_product(tiles_, columns, num_keys, kQueryLanes, TilePrecision::full, products, kQueryLanes);
     return;
   }
-  std::vector<float> channels(static_cast<std::size_t>(head_dim_ * kQueryLanes));
+  thread_local std::vector<float> channels;
+  channels.resize(static_cast<std::size_t>(head_dim_ * kQueryLanes));
   for (std::int64_t lane = 0; lane < kQueryLanes; ++lane) {
     for (std::int64_t channel = 0; channel < head_dim_; ++channel) {
       channels[static_cast<std::size_t>(channel * kQueryLanes + lane)] = queries[lane * head_dim_ + channel];

@@ -139,14 +139,17 @@ bool has_matrix_tiles() {
   return has;
 }
 
-TileOperand::TileOperand(Side side, const float* values, std::int64_t num_rows, std::int64_t num_channels,
-                         std::int64_t stride, float factor, TilePrecision precision)
-    : num_parts_(precision == TilePrecision::full ? kParts : kParts - 1),
-      num_pairs_((num_rows + 2 * kTileRows - 1) / (2 * kTileRows)),
-      num_chunks_((num_channels + kTileChannels - 1) / kTileChannels) {
-  // Written whole below, so nothing is cleared first.
-  tiles_ = std::make_unique_for_overwrite<TileRow[]>(
-      static_cast<std::size_t>(2 * num_pairs_ * num_chunks_ * num_parts_ * kTileRows));
+void TileOperand::assign(Side side, const float* values, std::int64_t num_rows, std::int64_t num_channels,
+                         std::int64_t stride, float factor, TilePrecision precision) {
+  num_parts_ = precision == TilePrecision::full ? kParts : kParts - 1;
+  num_pairs_ = (num_rows + 2 * kTileRows - 1) / (2 * kTileRows);
+  num_chunks_ = (num_channels + kTileChannels - 1) / kTileChannels;
+  const std::int64_t needed = 2 * num_pairs_ * num_chunks_ * num_parts_ * kTileRows;
+  if (needed > capacity_) {
+    // Written whole below, so nothing is cleared first.
+    tiles_ = std::make_unique_for_overwrite<TileRow[]>(static_cast<std::size_t>(needed));
+    capacity_ = needed;
+  }
   for (std::int64_t row_tile = 0; row_tile < 2 * num_pairs_; ++row_tile) {
     const std::int64_t first = row_tile * kTileRows;
     for (std::int64_t chunk = 0; chunk < num_chunks_; ++chunk) {
@@ -281,7 +284,7 @@ bool has_matrix_tiles() {
   return false;
 }
 
-TileOperand::TileOperand(Side, const float*, std::int64_t, std::int64_t, std::int64_t, float, TilePrecision) {
+void TileOperand::assign(Side, const float*, std::int64_t, std::int64_t, std::int64_t, float, TilePrecision) {
   KVTIDE_ASSERT(false, "built without matrix tiles");
 }
 

@@ -34,8 +34,13 @@ class TileOperand {
   /// @param factor   multiplies every element first
   /// @param precision  what products it will be asked for: half keeps two parts, not three
   TileOperand(Side side, const float* values, std::int64_t num_rows, std::int64_t num_channels, std::int64_t stride,
-              float factor = 1, TilePrecision precision = TilePrecision::full);
+              float factor = 1, TilePrecision precision = TilePrecision::full) {
+    assign(side, values, num_rows, num_channels, stride, factor, precision);
+  }
   TileOperand() = default;
+  /// The same in the space of before, where that is enough.
+  void assign(Side side, const float* values, std::int64_t num_rows, std::int64_t num_channels, std::int64_t stride,
+              float factor = 1, TilePrecision precision = TilePrecision::full);
 
   [[nodiscard]] std::int64_t num_pairs() const { return num_pairs_; }    ///< of tiles of 16 rows: ceil(rows / 32)
   [[nodiscard]] std::int64_t num_chunks() const { return num_chunks_; }  ///< of 32 channels
@@ -51,6 +56,7 @@ class TileOperand {
   struct alignas(64) TileRow {
     std::uint16_t channels[32];
   };
+  std::int64_t capacity_ = 0;         ///< in rows of tiles
   std::unique_ptr<TileRow[]> tiles_;  ///< [tile of 16 rows, chunk of 32 channels, part, 16]
 };
 
