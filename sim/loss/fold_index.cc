@@ -16,8 +16,8 @@ std::int64_t test_bins(std::int64_t period) {
   return std::min(kTestBins, period);
 }
 
-double detrended_eta_squared(std::span<const double> profile, std::int64_t period) {
-  const Detrended clean = detrend(profile, period);
+double detrended_eta_squared(const Detrending& profile, std::int64_t period) {
+  const Detrended clean = profile.without_mean_over(period);
   return eta_squared(clean.values, clean.first, period);
 }
 
@@ -49,25 +49,38 @@ std::vector<std::int64_t> neighbours(std::int64_t period, std::int64_t num_value
 
 }  // namespace
 
-Detrended detrend(std::span<const double> profile, std::int64_t period) {
-  const auto n = static_cast<std::int64_t>(profile.size());
+Detrending::Detrending(std::span<const double> profile) : profile_(profile), sums_(profile.size() + 1, 0.0) {
+  for (std::size_t j = 0; j < profile.size(); ++j) sums_[j + 1] = sums_[j] + profile[j];
+}
+
+Detrended Detrending::without_mean_over(std::int64_t period) const {
+  const auto n = static_cast<std::int64_t>(profile_.size());
   const std::int64_t half = period / 2;
   Detrended result;
   result.first = half;
   if (period < 2 || 2 * half >= n) return result;
-  std::vector<double> sums(profile.size() + 1, 0.0);
-  for (std::size_t j = 0; j < profile.size(); ++j) sums[j + 1] = sums[j] + profile[j];
-  const auto sum = [&](std::int64_t begin, std::int64_t end) {
-    return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];
-  };
-  result.values.reserve(static_cast<std::size_t>(n - 2 * half));
-  for (std::int64_t j = half; j < n - half; ++j) {
-    const auto at = [&](std::int64_t i) { return profile[static_cast<std::size_t>(i)]; };
-    const double window = period % 2 == 1 ? sum(j - half, j + half + 1)
-                                          : sum(j - half + 1, j + half) + 0.5 * (at(j - half) + at(j + half));
-    result.values.push_back(at(j) - window / static_cast<double>(period));
+  result.values.resize(static_cast<std::size_t>(n - 2 * half));
+  // What the value at `index` sees: profile[index] .. profile[index + 2 half].
+  const double* profile = profile_.data();
+  const double* sums = sums_.data();
+  const auto width = static_cast<double>(period);
+  const std::int64_t last = 2 * half;
+  double* values = result.values.data();
+  if (period % 2 == 1) {
+    for (std::int64_t index = 0; index < n - last; ++index) {
+      values[index] = profile[index + half] - (sums[index + last + 1] - sums[index]) / width;
+    }
+  } else {
+    for (std::int64_t index = 0; index < n - last; ++index) {
+      const double window = sums[index + last] - sums[index + 1] + 0.5 * (profile[index] + profile[index + last]);
+      values[index] = profile[index + half] - window / width;
+    }
   }
   return result;
+}
+
+Detrended detrend(std::span<const double> profile, std::int64_t period) {
+  return Detrending(profile).without_mean_over(period);
 }
 
 double eta_squared(std::span<const double> values, std::int64_t first, std::int64_t period) {
@@ -79,14 +92,22 @@ double eta_squared(std::span<const double> values, std::int64_t first, std::int6
   double squares = 0;
   double largest = 0;
   std::int64_t phase = first % period;
-  for (const double value : values) {
-    const auto bin = static_cast<std::size_t>(phase * bins / period);
-    sum[bin] += value;
-    count[bin] += 1;
-    total += value;
-    squares += value * value;
-    largest = std::max(largest, std::abs(value));
-    if (++phase == period) phase = 0;
+  for (std::size_t index = 0; index < values.size();) {
+    // A bin's phases follow one another.
+    const std::int64_t bin = phase * bins / period;
+    const std::int64_t end = ((bin + 1) * period + bins - 1) / bins;
+    const std::size_t in_bin = std::min(static_cast<std::size_t>(end - phase), values.size() - index);
+    double of_bin = sum[static_cast<std::size_t>(bin)];
+    for (const double value : values.subspan(index, in_bin)) {
+      of_bin += value;
+      total += value;
+      squares += value * value;
+      largest = std::max(largest, std::abs(value));
+    }
+    sum[static_cast<std::size_t>(bin)] = of_bin;
+    count[static_cast<std::size_t>(bin)] += static_cast<double>(in_bin);
+    index += in_bin;
+    phase = end == period ? 0 : end;
   }
   const double mean = total / static_cast<double>(values.size());
   const double variance = squares - total * mean;
@@ -180,13 +201,14 @@ LevelStatistics level_statistics(std::span<const double> profile, std::int64_t p
   LevelStatistics result;
   const auto n = static_cast<std::int64_t>(profile.size());
   if (period < 2 || n < 2 * period) return result;
-  const Detrended clean = detrend(profile, period);
+  const Detrending detrending(profile);
+  const Detrended clean = detrending.without_mean_over(period);
   const std::int64_t first = clean.first + (grid_offset % period + period) % period;
   const double eta = eta_squared(clean.values, first, period);
   result.index = periodicity_index(eta, static_cast<std::int64_t>(clean.values.size()), period);
   if (eta <= 0) return result;
   std::vector<double> others;
-  for (const std::int64_t q : neighbours(period, n)) others.push_back(detrended_eta_squared(profile, q));
+  for (const std::int64_t q : neighbours(period, n)) others.push_back(detrended_eta_squared(detrending, q));
   if (!others.empty()) {
     const double usual = median(std::move(others));
     result.ratio = usual > eta / kMaxRatio ? eta / usual : kMaxRatio;
@@ -201,8 +223,9 @@ BlindLevel search_level(std::span<const double> profile, std::int64_t max_period
   BlindLevel result;
   std::vector<double> index(static_cast<std::size_t>(std::max<std::int64_t>(max_period, 1)) + 1, 0.0);
   double best = 0;
+  const Detrending detrending(profile);
   for (std::int64_t period = 2; period <= max_period; ++period) {
-    const Detrended clean = detrend(profile, period);
+    const Detrended clean = detrending.without_mean_over(period);
     double& here = index[static_cast<std::size_t>(period)];
     here = periodicity_index(eta_squared(clean.values, clean.first, period),
                              static_cast<std::int64_t>(clean.values.size()), period);

@@ -25,6 +25,18 @@ struct Detrended {
 };
 [[nodiscard]] Detrended detrend(std::span<const double> profile, std::int64_t period);
 
+/// The same for many periods of one profile, whose running sums are made once.
+class Detrending {
+ public:
+  /// @param profile  outlives this
+  explicit Detrending(std::span<const double> profile);
+  [[nodiscard]] Detrended without_mean_over(std::int64_t period) const;
+
+ private:
+  std::span<const double> profile_;
+  std::vector<double> sums_;  ///< of the first j values
+};
+
 /// Share of variance explained by the phase, min(kTestBins, period) bins. 0 for a constant profile.
 [[nodiscard]] double eta_squared(std::span<const double> values, std::int64_t first, std::int64_t period);
 

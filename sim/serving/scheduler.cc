@@ -478,22 +478,26 @@ const std::vector<Advance>& Scheduler::finish_step(std::int64_t steps) {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     const SequenceId id = running_[i];
     Sequence& sequence = sequences_[id];
-    Advance advance{.request = sequence.index, .tokens = sequence.scheduled};
-    sequence.computed += sequence.scheduled;
-    advance.context_tokens = sequence.computed;
-    if (sequence.scheduled > 0 && sequence.computed == sequence.known()) {
-      ++sequence.generated;
-      advance.has_token = true;
-      advance.is_finished = sequence.generated == sequence.request.output_tokens;
+    const std::int64_t scheduled = std::exchange(sequence.scheduled, 0);
+    sequence.computed += scheduled;
+    const bool has_token = scheduled > 0 && sequence.computed == sequence.known();
+    if (has_token) ++sequence.generated;
+    const bool is_finished = has_token && sequence.generated == sequence.request.output_tokens;
+    if (scheduled > 0) {
+      // Filled in place: put together beside and copied, its two flags would be read before they are written.
+      Advance& advance = advances_.emplace_back();
+      advance.request = sequence.index;
+      advance.tokens = scheduled;
+      advance.context_tokens = sequence.computed;
+      advance.has_token = has_token;
+      advance.is_finished = is_finished;
     }
-    if (sequence.scheduled > 0) advances_.push_back(advance);
-    sequence.scheduled = 0;
-    if (advance.is_finished) {
+    if (is_finished) {
       for (std::size_t b = sequence.blocks.size(); b-- > 0;) pool_.release(sequence.blocks[b]);
       sequence.blocks.clear();
       unused_.push_back(id);
     } else {
-      if (advance.has_token && (!sequence.is_compressed || settings_.growth.frees_blocks())) compress(sequence);
+      if (has_token && (!sequence.is_compressed || settings_.growth.frees_blocks())) compress(sequence);
       running_[kept++] = id;
     }
   }

@@ -24,6 +24,9 @@ namespace kvtide::kv {
 
 namespace {
 
+/// Rows of a matrix, one behind the other.
+using MatrixRows = Eigen::Ref<RowMatrix>;
+
 double centre_of(const WorkingBlock& block, std::size_t first, std::size_t size) {
   double sum = 0;
   for (std::size_t index = first; index < first + size; ++index) sum += static_cast<double>(block.positions[index]);
@@ -31,10 +34,10 @@ double centre_of(const WorkingBlock& block, std::size_t first, std::size_t size)
 }
 
 /// Shares of a pool's positions in its entry; they sum to 1.
-std::vector<double> pool_weights(const WorkingBlock& block, const HeadTensors& tensors, std::size_t first,
-                                 std::size_t size) {
-  std::vector<double> weights(size, 1.0 / static_cast<double>(size));
-  if (block.pool_weight == PoolWeight::uniform) return weights;
+void pool_weights(const WorkingBlock& block, const HeadTensors& tensors, std::size_t first, std::size_t size,
+                  std::vector<double>& weights) {
+  weights.assign(size, 1.0 / static_cast<double>(size));
+  if (block.pool_weight == PoolWeight::uniform) return;
   const RowMatrix& keys = block.pooled_rope == RopeState::pre ? tensors.k_pre : tensors.k_post;
   Eigen::RowVectorXd mean = Eigen::RowVectorXd::Zero(tensors.head_dim());
   for (std::size_t index = 0; index < size; ++index) mean += keys.row(block.positions[first + index]).cast<double>();
@@ -46,34 +49,32 @@ std::vector<double> pool_weights(const WorkingBlock& block, const HeadTensors& t
     sum += weights[index];
   }
   for (double& weight : weights) weight = sum > 0 ? weight / sum : 1.0 / static_cast<double>(size);
-  return weights;
 }
 
-void rotate_to(RowMatrix& rows, std::int64_t row, const Rope& rope, double position) {
+void rotate_to(MatrixRows rows, std::int64_t row, const Rope& rope, double position) {
   rope.rotate({rows.row(row).data(), static_cast<std::size_t>(rows.cols())}, position);
 }
 
-}  // namespace
-
-RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool is_key, RopeState rope) {
-  RowMatrix rows(block.num_entries(), tensors.head_dim());
+/// entry_rows() into rows that are there.
+void fill_entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool is_key, RopeState rope,
+                     MatrixRows rows) {
   const bool is_stored_before_rope = is_key && rope == RopeState::pre;
   const bool is_pooled_before_rope = is_key && (is_stored_before_rope || block.pooled_rope == RopeState::pre);
   const RowMatrix& source = !is_key ? tensors.v : is_pooled_before_rope ? tensors.k_pre : tensors.k_post;
+  // A lone entry of a pooled block is its own centre: rotating it there gives k_post again, bit for bit.
+  const RowMatrix& lone = !is_key ? tensors.v : is_stored_before_rope ? tensors.k_pre : tensors.k_post;
+  std::vector<double> weights;
+  Eigen::RowVectorXd sum(tensors.head_dim());
   std::size_t first = 0;
   bool has_pools = false;
   for (std::int64_t entry = 0; entry < block.num_entries(); ++entry) {
     const auto size = static_cast<std::size_t>(block.entry_size[static_cast<std::size_t>(entry)]);
     if (size == 1) {
-      // A lone entry of a pooled block is its own centre: rotating it there gives k_post again, bit for bit.
-      rows.row(entry) = (is_stored_before_rope ? tensors.k_pre
-                         : is_key              ? tensors.k_post
-                                               : tensors.v)
-                            .row(block.positions[first]);
+      std::copy_n(lone.row(block.positions[first]).data(), lone.cols(), rows.row(entry).data());
     } else {
       has_pools = true;
-      const std::vector<double> weights = pool_weights(block, tensors, first, size);
-      Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(tensors.head_dim());
+      pool_weights(block, tensors, first, size, weights);
+      sum.setZero();
       for (std::size_t index = 0; index < size; ++index) {
         sum += weights[index] * source.row(block.positions[first + index]).cast<double>();
       }
@@ -84,7 +85,14 @@ RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool
     }
     first += size;
   }
-  if (has_pools) round_to_half(rows);
+  if (has_pools) round_to_half(rows.data(), rows.size());
+}
+
+}  // namespace
+
+RowMatrix entry_rows(const WorkingBlock& block, const HeadTensors& tensors, bool is_key, RopeState rope) {
+  RowMatrix rows(block.num_entries(), tensors.head_dim());
+  fill_entry_rows(block, tensors, is_key, rope, rows);
   return rows;
 }
 
@@ -142,24 +150,27 @@ void append_segments(const WorkingBlock& block, std::int64_t head_dim, std::vect
   }
 }
 
-RowMatrix decoded_rows(const std::optional<StoredTensor>& tensor, const WorkingBlock& block, const HeadTensors& tensors,
-                       bool is_key) {
-  if (!tensor) return entry_rows(block, tensors, is_key);
-  RowMatrix rows = tensor->basis.size() > 0 ? RowMatrix(tensor->values * tensor->basis) : tensor->values;
-  if (tensor->rope == RopeState::pre) {
-    const RowMatrix exact = entry_rows(block, tensors, is_key);
-    std::size_t first = 0;
-    for (std::int64_t entry = 0; entry < rows.rows(); ++entry) {
-      const auto size = static_cast<std::size_t>(block.entry_size[static_cast<std::size_t>(entry)]);
-      if (entry < tensor->num_encoded) {
-        rotate_to(rows, entry, tensors.rope, centre_of(block, first, size));
-      } else {
-        rows.row(entry) = exact.row(entry);
-      }
-      first += size;
-    }
+/// What attention reads of a block's K or V.
+void decode_rows(const std::optional<StoredTensor>& tensor, const WorkingBlock& block, const HeadTensors& tensors,
+                 bool is_key, MatrixRows rows) {
+  if (!tensor) return fill_entry_rows(block, tensors, is_key, RopeState::post, rows);
+  if (tensor->basis.size() > 0) {
+    rows.noalias() = tensor->values * tensor->basis;
+  } else {
+    rows = tensor->values;
   }
-  return rows;
+  if (tensor->rope == RopeState::post) return;
+  const RowMatrix exact = entry_rows(block, tensors, is_key);
+  std::size_t first = 0;
+  for (std::int64_t entry = 0; entry < rows.rows(); ++entry) {
+    const auto size = static_cast<std::size_t>(block.entry_size[static_cast<std::size_t>(entry)]);
+    if (entry < tensor->num_encoded) {
+      rotate_to(rows, entry, tensors.rope, centre_of(block, first, size));
+    } else {
+      rows.row(entry) = exact.row(entry);
+    }
+    first += size;
+  }
 }
 
 /// Turns the kept keys to where the setting places them.
@@ -197,8 +208,8 @@ EntryTable entry_table(const Compression& setting, const WorkingHead& head, std:
   std::int64_t next = 0;
   for (const WorkingBlock& block : head.blocks) {
     if (block.num_entries() == 0) continue;
-    table.k.middleRows(next, block.num_entries()) = decoded_rows(block.k, block, tensors, true);
-    table.v.middleRows(next, block.num_entries()) = decoded_rows(block.v, block, tensors, false);
+    decode_rows(block.k, block, tensors, true, table.k.middleRows(next, block.num_entries()));
+    decode_rows(block.v, block, tensors, false, table.v.middleRows(next, block.num_entries()));
     std::size_t first = 0;
     for (const std::int32_t size : block.entry_size) {
       if (block.is_mass_corrected && size > 1)
