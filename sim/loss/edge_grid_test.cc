@@ -26,6 +26,9 @@ std::vector<double> block_mask(std::int64_t positions, std::int64_t block_size, 
 TEST(JumpPositions, AreWhereKeysBecomeWhollyLostAndEachPlaceCountsOnce) {
   EXPECT_EQ(jump_positions({{0, 0.9, 0.1, 1, 1}, {0.2, 1, 1, 0, 0}}), (std::vector<std::int64_t>{1, 3}));
   EXPECT_TRUE(jump_positions({{0, 0.999, 0, 0.999}}).empty());
+  // A share that was added up in float64 may miss 1 by some 1e-13.
+  EXPECT_EQ(jump_positions({{0, 1 - 5e-13}}), (std::vector<std::int64_t>{1}));
+  EXPECT_TRUE(jump_positions({{0, 1 - 2e-12}}).empty());
 }
 
 TEST(JumpGrid, IsTheGreatestCommonDivisorOfTheDifferences) {

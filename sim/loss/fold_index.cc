@@ -238,11 +238,10 @@ BlindLevel search_level(std::span<const double> profile, std::int64_t max_period
   for (std::int64_t part = result.period / 2; part >= 2; --part) {
     const std::int64_t near = result.period / part;
     std::int64_t candidate = near;
-    if (near + 1 <= max_period && near >= 1 &&
-        index[static_cast<std::size_t>(near + 1)] > index[static_cast<std::size_t>(near)]) {
+    if (near + 1 <= max_period && index[static_cast<std::size_t>(near + 1)] > index[static_cast<std::size_t>(near)]) {
       candidate = near + 1;
     }
-    if (candidate >= 2 && index[static_cast<std::size_t>(candidate)] >= 0.9 * best) {
+    if (index[static_cast<std::size_t>(candidate)] >= 0.9 * best) {
       result.period = candidate;
       break;
     }

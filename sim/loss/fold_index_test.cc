@@ -105,6 +105,14 @@ TEST(SearchLevel, FindsTheShortestPeriodOfASpikeComb) {
   EXPECT_NEAR(search.independent_periods, 84.5, 0.1);
 }
 
+// Every other position loses more: its multiples 4, 6, ... fold as well.
+TEST(SearchLevel, FindsAnAlternation) {
+  std::vector<double> alternation = white(2048, 5);
+  for (std::size_t j = 0; j < alternation.size(); ++j)
+    alternation[j] = 0.05 * alternation[j] + static_cast<double>(j % 2);
+  EXPECT_EQ(search_level(alternation, 2048 / 6).period, 2);
+}
+
 TEST(CorrectForSearch, IsTheChanceOfTheBestOfMany) {
   EXPECT_NEAR(correct_for_search(0.01, 2), 1 - 0.99 * 0.99, 1e-15);
   EXPECT_EQ(correct_for_search(1, 100), 1);
