@@ -22,10 +22,11 @@ std::string cell(double value, const char* form) {
 
 std::string row_json(const experiment::KeptRow& row) {
   return fmt::format(
-      R"({{"method": {}, "layer": {}, "keep_ratio": {}, "agreement": {}, "score_error": {}, "known": {}, )"
-      R"("differing": {}, "tied": {}, "value_error": {}, "note": {}}})",
+      R"({{"method": {}, "layer": {}, "keep_ratio": {}, "agreement": {}, "score_error": {}, "rank_gap": {}, )"
+      R"("known": {}, "differing": {}, "tied": {}, "value_error": {}, "note": {}}})",
       quoted_text(row.method), row.layer, row.keep_ratio, json_number(row.agreement), json_number(row.score_error),
-      row.known, row.num_differing, row.num_tied, json_number(row.value_error), quoted_text(row.note));
+      json_number(row.rank_gap), row.known, row.num_differing, row.num_tied, json_number(row.value_error),
+      quoted_text(row.note));
 }
 
 /// A method over all its rows.
@@ -48,6 +49,7 @@ std::vector<MethodSummary> summaries(const std::vector<experiment::KeptRow>& row
       const experiment::KeptRow& row = rows[end];
       worst.agreement = std::fmin(worst.agreement, row.agreement);
       worst.score_error = std::fmax(worst.score_error, row.score_error);
+      worst.rank_gap = std::fmax(worst.rank_gap, row.rank_gap);
       worst.value_error = std::fmax(worst.value_error, row.value_error);
       summary.compared += std::isfinite(row.agreement) ? 1 : 0;
       summary.differing += row.num_differing;
@@ -91,6 +93,8 @@ void print_table(const std::vector<experiment::KeptRow>& rows) {
     std::string note = worst.known ? worst.note : "not known here";
     if (std::isfinite(worst.value_error))
       note += fmt::format("merged values within {:.1e} of the largest", worst.value_error);
+    if (std::isfinite(worst.rank_gap))
+      note += fmt::format("ranks; values behind other ranks within {:.1e}", worst.rank_gap);
     table.add_row({worst.method, fmt::format("{}/{}", method.compared, method.num_rows),
                    cell(worst.agreement, "{:.5f}"), fmt::format("{}", method.differing), fmt::format("{}", method.tied),
                    cell(worst.score_error, "{:.1e}"), note});

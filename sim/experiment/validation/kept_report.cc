@@ -4,9 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "experiment/kept_file.h"
@@ -38,6 +42,38 @@ KeptMask mask_of(const std::vector<kv::PositionRuns>& evicted, std::int64_t num_
       std::fill(mask.back().begin() + run.begin, mask.back().begin() + run.end, std::uint8_t{0});
   }
   return mask;
+}
+
+/// Positions of one block whose scores are equal may stand for each other; without scores none may.
+struct Interchange {
+  kv::LayerScores scores;       ///< [kv_head][position], or empty
+  std::int64_t block_size = 0;  ///< 0: the whole context is one block
+
+  [[nodiscard]] std::pair<std::int64_t, double> key(std::size_t head, std::size_t position) const {
+    return {block_size > 0 ? static_cast<std::int64_t>(position) / block_size : 0, scores[head][position]};
+  }
+};
+
+/// KeptRow::rank_gap. @param values  what our scores are the ranks of
+double rank_gap(const kv::LayerScores& ours, const kv::LayerScores& values, std::int64_t sinks, std::int64_t lag,
+                const std::function<float(std::size_t head, std::size_t position)>& theirs) {
+  double gap = 0;
+  double largest = 0;
+  for (std::size_t head = 0; head < ours.size(); ++head) {
+    const std::size_t size = ours[head].size();
+    for (auto first = static_cast<std::size_t>(sinks); first < size; first += static_cast<std::size_t>(lag)) {
+      const std::size_t end = std::min(first + static_cast<std::size_t>(lag), size);
+      for (std::size_t position = first; position < end; ++position) {
+        if (ours[head][position] < 1) largest = std::max(largest, values[head][position]);
+        std::size_t holder = position;
+        if (theirs(head, position) != static_cast<float>(ours[head][position])) holder = first;
+        while (holder < end && theirs(head, position) != static_cast<float>(ours[head][holder])) ++holder;
+        if (holder == end) return std::numeric_limits<double>::infinity();
+        gap = std::max(gap, std::abs(values[head][position] - values[head][holder]));
+      }
+    }
+  }
+  return largest > 0 ? gap / largest : 0.0;
 }
 
 /// KeptRow::chosen.
@@ -73,7 +109,7 @@ class LayerComparison {
       row.layer = file_.layers[layer_];
       row.keep_ratio = 1 - file_.removed_ratios[ratio];
       row.known = method.kind != PeerKind::unknown;
-      row.agreement = row.score_error = row.value_error = kNothing;
+      row.agreement = row.score_error = row.rank_gap = row.value_error = kNothing;
       if (row.known) compare(stored, method, ratio, row);
     }
     return rows;
@@ -102,7 +138,7 @@ class LayerComparison {
         if (kv::lazy_share(tensors_, file_.num_tokens, rule) > removed && first_newest > rule.sinks) {
           std::fill(of_head.begin() + rule.sinks, of_head.begin() + first_newest, std::uint8_t{0});
         }
-        return count(stored, KeptMask(static_cast<std::size_t>(file_.num_kv_heads), of_head), ratio, nullptr, row);
+        return count(stored, KeptMask(static_cast<std::size_t>(file_.num_kv_heads), of_head), ratio, {}, row);
       }
       case PeerKind::evict:
       case PeerKind::pyramid:
@@ -119,13 +155,14 @@ class LayerComparison {
       row.note = scores ? "selection from given scores" : "drawn at random; no scores stored at this ratio";
     } else {
       scores = kv::importance(setting, stage, tensors_, context());
-      if (scores_are_of_this_ratio && !stored.scores.empty()) row.score_error = score_error(stored, *scores);
+      if (scores_are_of_this_ratio && !stored.scores.empty()) {
+        row.score_error = score_error(stored, *scores);
+        if (stage.scorer == "lagkv") row.rank_gap = rank_gap_of(stored, stage, *scores);
+      }
     }
     if (!scores) return;
     const KeptMask ours = mask_of(kv::evicted_runs(setting, file_.num_tokens, *scores), file_.num_tokens);
-    const bool is_cut_by_score = stage.granularity == kv::Granularity::token && stage.selection == kv::Selection::top &&
-                                 stage.heads == kv::HeadScope::per_head;
-    if (!stored.kept.empty()) count(stored, ours, ratio, is_cut_by_score ? &*scores : nullptr, row);
+    if (!stored.kept.empty()) count(stored, ours, ratio, interchange(setting, stage, *scores), row);
     if (method.kind == PeerKind::merged_values) {
       compare_merged(file_.path, stored.name, file_.layers[layer_], removed, ours, tensors_, method.merge, row);
     }
@@ -181,32 +218,58 @@ class LayerComparison {
     return difference / largest;
   }
 
-  /// @param scores  those that each head was cut by; null where the choice is not a cut by score
-  void count(const KeptMethod& stored, const KeptMask& ours, std::size_t ratio, const kv::LayerScores* scores,
+  /// KeptRow::rank_gap of scores that are ranks.
+  [[nodiscard]] double rank_gap_of(const KeptMethod& stored, const kv::Evict& stage,
+                                   const kv::LayerScores& ours) const {
+    const kv::ScorerEntry& entry = kv::find_scorer(stage.scorer);
+    kv::ScorerContext inner = context();
+    inner.parameters = kv::resolved_parameters(entry, stage.parameters);
+    if (inner.integer("cross_scoring") == 1) return kNothing;  // the values themselves
+    const std::int64_t sinks = inner.integer("sinks");
+    const std::int64_t lag = inner.integer("lag");
+    std::ranges::find(inner.parameters, "cross_scoring", &kv::ScorerParameters::value_type::first)->second = 1;
+    return rank_gap(ours, kv::score_layer(entry, tensors_, inner), sinks, lag,
+                    [&](std::size_t head, std::size_t position) {
+                      return stored.scores[file_.score_offset(layer_, head) + position];
+                    });
+  }
+
+  /// What the choice cannot tell apart. @param scores  those of the final choice
+  [[nodiscard]] Interchange interchange(const kv::Compression& setting, const kv::Evict& stage,
+                                        const kv::LayerScores& scores) const {
+    if (stage.granularity != kv::Granularity::token || stage.heads != kv::HeadScope::per_head) return {};
+    if (stage.selection == kv::Selection::top) return {scores, 0};
+    if (stage.selection != kv::Selection::entropy_gated) return {};
+    // A few of a block stay, by the sum of its positions' own scores over the heads.
+    kv::Evict plain = stage;
+    plain.selection = kv::Selection::top;
+    const kv::LayerScores own = kv::importance(setting, plain, tensors_, context());
+    std::vector<double> sum(own.front().size(), 0.0);
+    for (const auto& of_head : own) std::ranges::transform(sum, of_head, sum.begin(), std::plus<>());
+    return {kv::LayerScores(own.size(), sum), setting.block_size};
+  }
+
+  void count(const KeptMethod& stored, const KeptMask& ours, std::size_t ratio, const Interchange& interchange,
              KeptRow& row) const {
     for (std::size_t head = 0; head < ours.size(); ++head) {
       append_head(ours[head], row.chosen);
       const auto theirs =
           stored.kept.begin() + static_cast<std::ptrdiff_t>(file_.offset(layer_, ratio, head, file_.num_tokens));
-      double cut = std::numeric_limits<double>::infinity();
-      for (std::size_t position = 0; scores != nullptr && position < ours[head].size(); ++position) {
-        if (ours[head][position] != 0) cut = std::min(cut, (*scores)[head][position]);
-      }
-      // Of the positions at the cut: how often they differ, and by how many more they keep than we do.
-      std::int64_t tied = 0;
-      std::int64_t surplus = 0;
+      // Of the positions that may stand for each other: how many only they keep, and how many only we.
+      std::map<std::pair<std::int64_t, double>, std::array<std::int64_t, 2>> only;
       for (std::size_t position = 0; position < ours[head].size(); ++position) {
-        const int difference = int{theirs[static_cast<std::ptrdiff_t>(position)]} - int{ours[head][position]};
-        if (difference == 0) continue;
-        if (scores != nullptr && (*scores)[head][position] == cut) {
-          ++tied;
-          surplus += difference;
-        } else {
+        const bool is_ours = ours[head][position] != 0;
+        if (is_ours == (theirs[static_cast<std::ptrdiff_t>(position)] != 0)) continue;
+        if (interchange.scores.empty()) {
           ++row.num_differing;
+        } else {
+          ++only[interchange.key(head, position)][is_ours ? 1 : 0];
         }
       }
-      row.num_tied += tied - std::abs(surplus);
-      row.num_differing += std::abs(surplus);
+      for (const auto& [key, num] : only) {
+        row.num_tied += 2 * std::min(num[0], num[1]);
+        row.num_differing += std::abs(num[0] - num[1]);
+      }
     }
     row.agreement = 1 - static_cast<double>(row.num_differing) /
                             static_cast<double>(ours.size() * static_cast<std::size_t>(file_.num_tokens));

@@ -17,7 +17,10 @@ struct KeptRow {
   bool known = false;      ///< false: a method we have not; nothing is compared
   double agreement = 0;    ///< share of (KV head, token) pairs, or channels, where both do the same; NaN: not compared
   double score_error = 0;  ///< largest difference over the largest score; NaN where none is stored
-  double value_error = 0;  ///< Merging: largest difference over the largest value; NaN elsewhere
+  /// LagKV, whose scores are ranks: what lies behind a rank that differs, as the largest distance of the values of the
+  /// position that has it here and the one that has it there, over the largest value; 0: all ranks equal; NaN elsewhere.
+  double rank_gap = 0;
+  double value_error = 0;          ///< Merging: largest difference over the largest value; NaN elsewhere
   std::int64_t num_differing = 0;  ///< pairs where they differ, ties aside
   std::int64_t num_tied = 0;       ///< pairs that differ only in which of equal scores stayed
   /// What we keep, "0-3 60 62-2047; 5-9": positions (or channels) of each KV head, ends included; empty: no choice.

@@ -15,6 +15,7 @@
 #include "experiment/kept_file.h"
 #include "experiment/validation/peer_method.h"
 #include "hdf5/hdf5_file.h"
+#include "kv/compression/scorer.h"
 #include "kv/partition.h"
 
 namespace kvtide::experiment {
@@ -89,7 +90,8 @@ class SmallReference : public ::testing::Test {
   }
   ~SmallReference() override { std::filesystem::remove_all(folder_); }
 
-  std::string write(const std::string& parameters, bool keeps_first_half) {
+  /// @param scores  [kv_head, token], or empty
+  std::string write(const std::string& parameters, bool keeps_first_half, const std::vector<float>& scores = {}) {
     const std::string path = (folder_ / "reference.h5").string();
     const auto heads = trace_->info().num_kv_heads;
     const std::int64_t tokens = trace_->info().num_tokens;
@@ -112,6 +114,9 @@ class SmallReference : public ::testing::Test {
         kept.push_back((token < tokens / 2) == keeps_first_half ? 1 : 0);
     }
     file.write("/Mine/kept", std::span<const std::uint8_t>(kept), axes, {"kept"});
+    if (!scores.empty()) {
+      file.write("/Mine/scores", std::span<const float>(scores), {axes[0], axes[2], axes[3]}, {"scores"});
+    }
     file.commit();
     return path;
   }
@@ -132,6 +137,34 @@ TEST_F(SmallReference, AgreementIsTheShareOfPairsThatAreTheSame) {
   // Blindness: another answer in the file moves nothing but the comparison.
   rows = compare_kept(*trace_, write(streaming, false));
   EXPECT_EQ(rows[0].agreement, 0.0);
+}
+
+// Partitions of 64, the last scores 1. The peer has the two best ranks of the first partition, 63/64 and 62/64, the other way
+// round: what lies behind them is as far apart as the two best values.
+TEST_F(SmallReference, RanksThatDifferTellHowFarApartTheirValuesAre) {
+  const kv::LayerTensors layer = trace_->load_layer(0);
+  const auto scores_of = [&](double is_value) {
+    return kv::score_layer(
+        kv::find_scorer("lagkv"), layer,
+        {.num_positions = 256, .parameters = {{"cross_scoring", is_value}, {"lag", 64}, {"sinks", 0}}});
+  };
+  const kv::LayerScores ranks = scores_of(0);
+  std::vector<float> theirs;
+  for (const auto& of_head : ranks) theirs.insert(theirs.end(), of_head.begin(), of_head.end());
+  const std::string lagkv = R"({"class": "LagKVPress", "n_sink": 0, "lag_size": 64, "cross_scoring": false})";
+  EXPECT_EQ(compare_kept(*trace_, write(lagkv, true, theirs)).front().rank_gap, 0.0);
+
+  std::vector<double> values = scores_of(1).front();
+  const auto rank_is = [&](double rank) { return std::ranges::find(ranks.front(), rank / 64) - ranks.front().begin(); };
+  std::swap(theirs[static_cast<std::size_t>(rank_is(63))], theirs[static_cast<std::size_t>(rank_is(62))]);
+  double largest = 0;
+  for (const kv::LayerScores all = scores_of(1); const auto& of_head : all) {
+    largest = std::max(largest, *std::max_element(of_head.begin(), of_head.begin() + 192));
+  }
+  values.resize(64);
+  std::ranges::sort(values);
+  EXPECT_DOUBLE_EQ(compare_kept(*trace_, write(lagkv, true, theirs)).front().rank_gap,
+                   (values[63] - values[62]) / largest);
 }
 
 TEST_F(SmallReference, UnknownMethodIsARowAndNoError) {
@@ -172,6 +205,7 @@ TEST(KeptReport, RecordedPeerChoosesAsWeDo) {
                                        "ChunkKV20_SnapKV",
                                        "ChunkKV64_SnapKV",
                                        "ChunkKV128_SnapKV",
+                                       "EntropyGatedChunkKV10_SnapKV",
                                        "Block64_Knorm",
                                        "Block128_KeyDiff",
                                        "AdaKV_SnapKV",
