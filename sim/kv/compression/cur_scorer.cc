@@ -1,43 +1,50 @@
 #include "kv/compression/cur_scorer.h"
 
 #include <algorithm>
+#include <span>
 
 #include "kv/compression/row_statistics.h"
 
 namespace kvtide::kv {
 namespace {
 
-/// Squared lengths, each divided by the sum over its own `window` (0: not divided).
-std::vector<double> local_shares(const RowMatrix& rows, std::int64_t size, std::int64_t window) {
-  const std::vector<float> squares = squared_lengths(rows, size);
-  std::vector<double> shares(squares.begin(), squares.end());
-  for (std::int64_t first = 0; window > 0 && first < size; first += window) {
-    const std::int64_t end = std::min(first + window, size);
-    double sum = 0;
-    for (std::int64_t row = first; row < end; ++row) sum += shares[static_cast<std::size_t>(row)];
-    for (std::int64_t row = first; row < end && sum > 0; ++row) shares[static_cast<std::size_t>(row)] /= sum;
+/// 1 over the sum of a window's squared lengths; 1 where the sum is zero.
+double inverse_sum(std::span<const float> squares) {
+  double sum = 0;
+  for (const float square : squares) sum += static_cast<double>(square);
+  return sum > 0 ? 1 / sum : 1;
+}
+
+std::vector<double> scores_of(const HeadTensors& head, std::size_t size, std::int64_t window, std::int64_t kind) {
+  const std::vector<float> of_keys = squared_lengths(head.k_post, static_cast<std::int64_t>(size));
+  const std::vector<float> of_values = squared_lengths(head.v, static_cast<std::int64_t>(size));
+  std::vector<double> result(size);
+  const std::size_t at_once = window > 0 ? static_cast<std::size_t>(window) : size;
+  for (std::size_t first = 0; first < size; first += at_once) {
+    const std::size_t count = std::min(at_once, size - first);
+    const std::span keys = std::span(of_keys).subspan(first, count);
+    const std::span values = std::span(of_values).subspan(first, count);
+    const double k_share = window > 0 ? inverse_sum(keys) : 1;
+    const double v_share = window > 0 ? inverse_sum(values) : 1;
+    for (std::size_t row = 0; row < count; ++row) {
+      const double k = k_share * static_cast<double>(keys[row]);
+      const double v = v_share * static_cast<double>(values[row]);
+      result[first + row] = kind == 0 ? k * v : kind == 1 ? k : kind == 2 ? v : (k + v) / 2;
+    }
   }
-  return shares;
+  auto all = Eigen::Map<Eigen::VectorXd>(result.data(), static_cast<std::int64_t>(size));
+  const double sum = all.sum();
+  if (sum > 0) all *= 1 / sum;
+  return result;
 }
 
 LayerScores scores(const LayerTensors& layer, const ScorerContext& context) {
-  const std::int64_t window = context.integer("window");
-  const std::int64_t kind = context.integer("leverage");
+  const auto size = static_cast<std::size_t>(context.num_positions);
   LayerScores result;
   for (const HeadTensors& head : layer) {
-    const std::vector<double> of_keys = local_shares(head.k_post, context.num_positions, window);
-    const std::vector<double> of_values = local_shares(head.v, context.num_positions, window);
-    std::vector<double>& of_head = result.emplace_back(of_keys.size());
-    double sum = 0;
-    for (std::size_t position = 0; position < of_head.size(); ++position) {
-      const double k = of_keys[position];
-      const double v = of_values[position];
-      of_head[position] = kind == 0 ? k * v : kind == 1 ? k : kind == 2 ? v : (k + v) / 2;
-      sum += of_head[position];
-    }
-    for (double& value : of_head) value /= sum > 0 ? sum : 1;
-    const auto sinks = std::min<std::size_t>(static_cast<std::size_t>(context.integer("sinks")), of_head.size());
-    std::fill_n(of_head.begin(), sinks, 1.0);
+    std::vector<double>& of_head =
+        result.emplace_back(scores_of(head, size, context.integer("window"), context.integer("leverage")));
+    std::fill_n(of_head.begin(), std::min(static_cast<std::size_t>(context.integer("sinks")), size), 1.0);
   }
   return result;
 }

@@ -101,8 +101,11 @@ KVTIDE_TILE_CODE inline void transpose(__m512i row[16]) {
   }
 }
 
+/// Rows that are asked for before their turn: long operands come from far away.
+constexpr std::int64_t kRowsAhead = 2 * kTileRows;
+
 /// One tile of 16 rows and 32 channels, its parts one after another. A column operand's tile is transposed by pairs of
-/// channels, as the processor reads it.
+/// channels, as the processor reads it. @param num_rows  from the tile's first on; more than 16 follow
 template <std::int64_t kNumParts>
 KVTIDE_TILE_CODE void fill_tile(TileOperand::Side side, const float* values, std::int64_t stride, std::int64_t num_rows,
                                 std::int64_t num_channels, float factor, std::uint16_t* tile) {
@@ -116,6 +119,10 @@ KVTIDE_TILE_CODE void fill_tile(TileOperand::Side side, const float* values, std
     __m512i parts[kParts] = {};
     if (row < num_rows) {
       const float* of_row = values + row * stride;
+      if (row + kRowsAhead < num_rows) {
+        __builtin_prefetch(of_row + kRowsAhead * stride);
+        __builtin_prefetch(of_row + kRowsAhead * stride + 16);
+      }
       split(_mm512_mul_ps(_mm512_maskz_loadu_ps(first_mask, of_row), factors),
             _mm512_mul_ps(_mm512_maskz_loadu_ps(second_mask, of_row + 16), factors), kNumParts, parts);
     }
@@ -157,8 +164,7 @@ void TileOperand::assign(Side side, const float* values, std::int64_t num_rows, 
       std::uint16_t* tile =
           tiles_[static_cast<std::size_t>((row_tile * num_chunks_ + chunk) * num_parts_ * kTileRows)].channels;
       (is_exact() ? fill_tile<kParts> : fill_tile<kParts - 1>)(side, values + first * stride + channel, stride,
-                                                               std::min(kTileRows, num_rows - first),
-                                                               num_channels - channel, factor, tile);
+                                                               num_rows - first, num_channels - channel, factor, tile);
     }
   }
 }

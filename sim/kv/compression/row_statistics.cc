@@ -12,6 +12,7 @@ namespace kvtide::kv {
 namespace {
 
 constexpr std::int64_t kLanes = kNumLanes;
+constexpr std::int64_t kRowsAhead = 16;   ///< asked for before their turn: rows come from far away
 constexpr std::int64_t kRowsAtOnce = 64;  ///< summed in float32 before float64 takes over
 
 std::int64_t whole_lanes(std::int64_t channels) {
@@ -41,6 +42,7 @@ void squared_lengths_of(const float* rows, std::int64_t stride, std::int64_t num
       for (std::int64_t row = 0; row < kLanes; ++row) {
         Lanes own;
         load(of.begin[row] + channel, own);
+        __builtin_prefetch(of.begin[row] + kRowsAhead * stride + channel);
         sums[row] += own * own;
       }
     }
@@ -123,6 +125,7 @@ void channel_bounds(const float* rows, std::int64_t stride, std::int64_t num_row
       for (std::int64_t part = 0; part < kParts; ++part) {
         Lanes own;
         load(rows + row * stride + first + part * kLanes, own);
+        __builtin_prefetch(rows + (row + kRowsAhead) * stride + first + part * kLanes);
         low[part] = own < low[part] ? own : low[part];
         high[part] = own > high[part] ? own : high[part];
       }
