@@ -30,7 +30,7 @@ PREFIXES = {"gpu": "Memory/|gpu_", "policies": "policies"}
 
 # Benchmark (whole name): the benchmark of the same run that it is held against.
 REFERENCES = [
-    (re.compile(r"kv_(?:every_)?codec/\w+/(\d+)"), r"kv_memcpy/\1"),
+    (re.compile(r"kv_(?:every_)?codec/[\w.]+/(\d+)"), r"kv_memcpy/\1"),
     # The machine's BLAS where there is one, else Eigen: the later of two wins.
     (re.compile(r"attention_(?:reference|replay)/(\d+)"), r"attention_gemm/\1"),
     (re.compile(r"attention_(?:reference|replay|gemm)/(\d+)"), r"attention_blas/\1"),

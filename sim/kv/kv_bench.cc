@@ -48,6 +48,7 @@ void kv_compress(benchmark::State& state, const std::vector<Stage>& stages) {
   Compression setting;
   setting.stages = stages;
   (void)scores();
+  (void)layer();
   const AllocationCount allocations;
   for (auto _ : state) {
     benchmark::DoNotOptimize(compress_layer(setting, kNumPositions, kNumHeads, kHeadDim, scores(), &layer()));

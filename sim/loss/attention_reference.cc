@@ -52,6 +52,28 @@ void check_scores(const HeadReference& reference) {
   }
 }
 
+/// [position, row] in float32, in squares whose lines stay at hand: 64 positions, and a few rows, which lie a power of two
+/// apart and compete for the same places of a cache.
+kv::RowMatrix transposed(const DoubleMatrix& weights) {
+  constexpr std::int64_t kRowsAtOnce = 8;
+  constexpr std::int64_t kPositionsAtOnce = 64;
+  const std::int64_t rows = weights.rows();
+  const std::int64_t positions = weights.cols();
+  kv::RowMatrix result(positions, rows);
+  for (std::int64_t begin = 0; begin < positions; begin += kPositionsAtOnce) {
+    const std::int64_t end = std::min(begin + kPositionsAtOnce, positions);
+    for (std::int64_t first = 0; first < rows; first += kRowsAtOnce) {
+      const std::int64_t count = std::min(kRowsAtOnce, rows - first);
+      for (std::int64_t position = begin; position < end; ++position) {
+        const double* from = weights.data() + first * positions + position;
+        float* to = result.data() + position * rows + first;
+        for (std::int64_t row = 0; row < count; ++row) to[row] = static_cast<float>(from[row * positions]);
+      }
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 HeadReference make_head_reference(const kv::HeadTensors& head, MeasureQueries measure) {
@@ -112,7 +134,7 @@ HeadReference make_head_reference(const kv::HeadTensors& head, MeasureQueries me
   reference.outputs = DoubleMatrix::Zero(rows, head.head_dim());
   add_value_sums(reference.weights, reference.v, 0, positions, 1.0, reference.outputs);
   if (!reference.outputs.allFinite()) throw InputError("a value of the trace is not finite");
-  reference.weights_by_position = reference.weights.transpose().cast<float>();
+  reference.weights_by_position = transposed(reference.weights);
   reference.attention.resize(static_cast<std::size_t>(positions));
   Eigen::Map<Eigen::RowVectorXd>(reference.attention.data(), positions) =
       reference.weights.colwise().sum() / static_cast<double>(rows);

@@ -34,6 +34,20 @@ double distortion(const float* truth, const float* stored, const double* inverse
   return count > 0 ? sum / count : 0;
 }
 
+/// Adds each channel's distances from its first row, and their squares: of a constant channel both are exactly 0.
+KVTIDE_EVERY_VECTOR_WIDTH
+void add_moments(const float* rows, std::int64_t num_rows, std::int64_t channels, double* __restrict__ sums,
+                 double* __restrict__ squares) {
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    const float* of_row = rows + row * channels;
+    for (std::int64_t channel = 0; channel < channels; ++channel) {
+      const double distance = static_cast<double>(of_row[channel]) - static_cast<double>(rows[channel]);
+      sums[channel] += distance;
+      squares[channel] += distance * distance;
+    }
+  }
+}
+
 double bits_of(const kv::RowMatrix& truth, std::int64_t position, const kv::RowMatrix& stored, std::int64_t entry,
                const std::vector<double>& inverse) {
   return bits_lost_at_distortion(
@@ -49,18 +63,15 @@ double bits_lost_at_distortion(double distortion) {
 }
 
 std::vector<double> inverse_variance(const kv::RowMatrix& rows) {
+  const auto channels = static_cast<std::size_t>(rows.cols());
+  std::vector<double> sums(channels, 0.0);
+  std::vector<double> inverse(channels, 0.0);
+  add_moments(rows.data(), rows.rows(), rows.cols(), sums.data(), inverse.data());
   const auto num_rows = static_cast<double>(rows.rows());
-  // Counted from the first row, a constant channel is exactly 0.
-  const Eigen::RowVectorXd first = rows.row(0).cast<double>();
-  Eigen::RowVectorXd mean = Eigen::RowVectorXd::Zero(rows.cols());
-  for (std::int64_t row = 0; row < rows.rows(); ++row) mean += rows.row(row).cast<double>() - first;
-  mean = (mean / num_rows).eval();
-  std::vector<double> inverse(static_cast<std::size_t>(rows.cols()), 0.0);
-  Eigen::Map<Eigen::RowVectorXd> variance(inverse.data(), rows.cols());
-  for (std::int64_t row = 0; row < rows.rows(); ++row) {
-    variance += (rows.row(row).cast<double>() - first - mean).cwiseAbs2();
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    const double squares = inverse[channel] - sums[channel] * sums[channel] / num_rows;
+    inverse[channel] = squares > 0 ? num_rows / squares : 0;
   }
-  for (double& value : inverse) value = value > 0 ? num_rows / value : 0;
   return inverse;
 }
 
