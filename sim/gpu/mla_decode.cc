@@ -13,7 +13,7 @@ constexpr std::int64_t kMaxWidth = 65536;
 
 /// "mla-trtllm" where the profile has it, else its first latent kernel.
 std::string kernel_family(const GpuProfile& profile, const std::string& framework) {
-  const std::string wanted = "mla-" + framework;
+  std::string wanted = "mla-" + framework;
   std::string first;
   for (const AttentionKernel& kernel : profile.attention_kernels) {
     if (kernel.framework == wanted) return wanted;

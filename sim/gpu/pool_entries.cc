@@ -8,7 +8,7 @@ namespace kvtide::gpu {
 
 StreamWork pool_work(const PoolShape& shape) {
   constexpr std::int64_t kMaxEntries = std::int64_t{1} << 40;
-  constexpr Bytes kEntryBytesPerChannel = 2 * 2;  // K and V, 16 bit
+  constexpr Bytes kEntryBytesPerChannel = 4;  // K and V, 16 bit
   if (shape.num_entries < 0 || shape.num_entries > kMaxEntries || shape.width < 1 || shape.head_dim < 1 ||
       shape.head_dim > 65536 || shape.block_entries < 1) {
     throw InputError(

@@ -205,7 +205,8 @@ KernelTime time_prefill_attention(const GpuProfile& profile, MemoryModel& memory
   // Query heads of a group read the earlier context one after another, each over the whole batch.
   double pages = bytes.cached_kv;
   if (!kernel.packs_group) {
-    const auto group = static_cast<double>(work.heads / work.kv_heads);
+    const std::int64_t heads_of_group = work.heads / work.kv_heads;
+    const auto group = static_cast<double>(heads_of_group);
     pages *= 1 + (group - 1) * (1 - cyclic_hit_rate(bytes.cached_kv / static_cast<double>(work.kv_heads), capacity));
   }
   const double memory_time = seconds_of(bytes.queries * operand_share + bytes.stored_kv + bytes.output, pages);

@@ -48,6 +48,7 @@ std::string_view to_string(AttentionKind kind) {
 const std::vector<AttentionKind>& attention_kinds() {
   static const std::vector<AttentionKind> kinds = [] {
     std::vector<AttentionKind> all;
+    all.reserve(kNames.size());
     for (const Named& named : kNames) all.push_back(named.kind);
     return all;
   }();

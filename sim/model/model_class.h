@@ -27,6 +27,7 @@ enum class CacheRule : std::uint8_t {
 /// ModelClass::theta where the class's default is not known: an absent rope_theta stays unknown.
 inline constexpr double kUnstated = -1;
 
+// In the order a reader wants; a table of a few dozen. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding)
 struct ModelClass {
   std::string_view type;
   // Values of absent keys. 0: no default, see each.

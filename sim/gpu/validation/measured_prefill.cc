@@ -32,8 +32,7 @@ RowPrediction predict_prefill_row(Gpu& gpu, const config::CsvTable& table, std::
       static_cast<double>(work.sequences.front().num_new) * static_cast<double>(work.sequences.front().count);
   const double elements = tokens * static_cast<double>(work.head_dim);
   RowPrediction prediction;
-  prediction.bytes =
-      elements * static_cast<double>(2 * 2 * work.heads + 2 * 2 * work.kv_heads);  // Q, O, K, V in 16 bit
+  prediction.bytes = elements * static_cast<double>(4 * work.heads + 4 * work.kv_heads);  // Q, O, K, V in 16 bit
   if (work.query_bits == 0 || work.kv_bits == 0 || work.heads % work.kv_heads != 0) return prediction;
   prediction.microseconds = to_microseconds(gpu.prefill_attention(work, L2State::warm).duration);
   return prediction;
