@@ -24,6 +24,7 @@ std::vector<double> gains(const HeadReference& reference, const HeadComparison& 
   std::vector<double> gained(comparison.state.size(), 0.0);
   const double row_weight = 1.0 / static_cast<double>(reference.num_rows());
   std::vector<double> shares;
+  Eigen::RowVectorXd if_untouched = Eigen::RowVectorXd::Zero(reference.num_positions());
   for (std::int64_t row = 0; row < reference.num_rows(); ++row) {
     const double ratio = comparison.mass_ratio(row);
     if (!(ratio > 0)) continue;
@@ -31,11 +32,7 @@ std::vector<double> gains(const HeadReference& reference, const HeadComparison& 
     const auto add = [&](std::int64_t j, double now) {
       gained[static_cast<std::size_t>(j)] += row_weight * std::max(0.0, now - reference.weights(row, j));
     };
-    for (std::size_t j = 0; j < comparison.state.size(); ++j) {
-      if (comparison.state[j] != PositionState::untouched) continue;
-      const auto position = static_cast<std::int64_t>(j);
-      add(position, reference.weights(row, position) / ratio);
-    }
+    if (ratio < 1) if_untouched += row_weight * (1 / ratio - 1) * reference.weights.row(row);
     for (std::size_t c = 0; c < comparison.changed.size(); ++c) {
       const ChangedEntry& entry = comparison.changed[c];
       const double held = comparison.entry_weights(row, static_cast<std::int64_t>(c));
@@ -48,6 +45,9 @@ std::vector<double> gains(const HeadReference& reference, const HeadComparison& 
         for (const std::int32_t member : entry.members) add(member, reference.weights(row, member) / ratio);
       }
     }
+  }
+  for (std::size_t j = 0; j < comparison.state.size(); ++j) {
+    if (comparison.state[j] == PositionState::untouched) gained[j] = if_untouched(static_cast<std::int64_t>(j));
   }
   return gained;
 }

@@ -120,14 +120,20 @@ void append_segments(const WorkingBlock& block, std::int64_t head_dim, std::vect
   const StoredTensor v = stored_or_recorded(block.v, head_dim);
   std::size_t first = 0;
   bool starts_block = true;
-  for (std::int64_t entry = 0; entry < block.num_entries(); ++entry) {
-    const auto size = static_cast<std::size_t>(block.entry_size[static_cast<std::size_t>(entry)]);
+  for (std::int64_t entry = 0; entry < block.num_entries();) {
     Segment next;
-    next.begin = block.positions[first];
-    next.end = block.positions[first + size - 1] + 1;
-    next.num_entries = 1;
+    next.begin = next.end = block.positions[first];
     next.k_form = entry < k.num_encoded ? k.form : recorded;
     next.v_form = entry < v.num_encoded ? v.form : recorded;
+    const bool is_single = block.entry_size[static_cast<std::size_t>(entry)] == 1;
+    // Entries stored alike that follow one another.
+    do {
+      first += static_cast<std::size_t>(block.entry_size[static_cast<std::size_t>(entry)]);
+      next.end = block.positions[first - 1] + 1;
+      ++next.num_entries;
+      ++entry;
+    } while (entry < block.num_entries() && entry != k.num_encoded && entry != v.num_encoded &&
+             block.positions[first] == next.end);
     // A block's scales and bases belong to its first segment.
     if (starts_block) {
       next.k_metadata = k.metadata;
@@ -135,18 +141,16 @@ void append_segments(const WorkingBlock& block, std::int64_t head_dim, std::vect
     }
     const auto is_exact_run = [](const Segment& s) { return s.num_entries == s.end - s.begin; };
     if (!segments.empty() && segments.back().end == next.begin && segments.back().k_form == next.k_form &&
-        segments.back().v_form == next.v_form &&
-        (starts_block ? is_exact_run(segments.back()) && is_exact_run(next) : true)) {
+        segments.back().v_form == next.v_form && (!starts_block || (is_exact_run(segments.back()) && is_single))) {
       Segment& last = segments.back();
       last.end = next.end;
-      last.num_entries += 1;
+      last.num_entries += next.num_entries;
       last.k_metadata += next.k_metadata;
       last.v_metadata += next.v_metadata;
     } else {
       segments.push_back(next);
     }
     starts_block = false;
-    first += size;
   }
 }
 
