@@ -70,8 +70,7 @@ double exponentials_of(float* values, std::int64_t count) {
   return total;
 }
 
-constexpr std::int64_t kRowsAhead = 16;  ///< asked for before their turn: rows come from far away
-constexpr std::int64_t kSumParts = 4;    ///< registers of columns summed side by side
+constexpr std::int64_t kSumParts = 4;  ///< registers of columns summed side by side
 
 /// @param chosen  [num_rows] rows to take; null: those from 0 on
 KVTIDE_EVERY_VECTOR_WIDTH
@@ -88,7 +87,6 @@ void add_scaled_rows_of(const float* values, std::int64_t stride, const std::int
       for (std::int64_t part = 0; part < kSumParts; ++part) {
         Lanes own;
         load(of_row + part * kNumLanes, own);
-        __builtin_prefetch(of_row + kRowsAhead * stride + part * kNumLanes);
         to[part] += factors[row] * own;
       }
     };
