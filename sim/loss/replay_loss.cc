@@ -34,17 +34,6 @@ void for_some(Positions positions, std::int64_t at_once, Visit visit) {
   }
 }
 
-/// Rows at the given positions, one behind the other. A processor foresees no gaps: it is told of rows to come.
-void gather(const kv::RowMatrix& rows, Positions positions, float* gathered) {
-  constexpr std::size_t kAhead = 12;
-  constexpr std::int64_t kLineFloats = 16;
-  for (std::size_t index = 0; index < positions.size(); ++index) {
-    const float* ahead = rows.row(positions[std::min(index + kAhead, positions.size() - 1)]).data();
-    for (std::int64_t line = 0; line < rows.cols(); line += kLineFloats) __builtin_prefetch(ahead + line);
-    gathered = std::copy_n(rows.row(positions[index]).data(), rows.cols(), gathered);
-  }
-}
-
 /// Sixteen rows that the compiler keeps in one register, or in two or four of a narrower processor.
 using Sixteen = float __attribute__((vector_size(64), aligned(4), may_alias));
 constexpr std::int64_t kLanes = 16;
@@ -53,6 +42,26 @@ constexpr std::int64_t kLanes = 16;
 [[gnu::always_inline]] inline void load(const float* from, std::int64_t count, Sixteen& lanes) {
   lanes = Sixteen{};
   std::memcpy(&lanes, from, static_cast<std::size_t>(count) * sizeof(float));
+}
+
+/// Rows at the given positions, one behind the other. A processor foresees no gaps: it is told of rows to come.
+KVTIDE_EVERY_VECTOR_WIDTH
+void gather(const float* rows, std::int64_t channels, Positions positions, float* gathered) {
+  constexpr std::size_t kAhead = 12;
+  for (std::size_t index = 0; index < positions.size(); ++index) {
+    const float* row = rows + positions[index] * channels;
+    const float* ahead = rows + positions[std::min(index + kAhead, positions.size() - 1)] * channels;
+    const auto copy = [&](std::int64_t channel, std::int64_t count) __attribute__((always_inline)) {
+      __builtin_prefetch(ahead + channel);
+      Sixteen some;
+      load(row + channel, count, some);
+      std::memcpy(gathered + channel, &some, static_cast<std::size_t>(count) * sizeof(float));
+    };
+    std::int64_t channel = 0;
+    for (; channel + kLanes <= channels; channel += kLanes) copy(channel, kLanes);
+    if (channel < channels) copy(channel, channels - channel);
+    gathered += channels;
+  }
 }
 
 [[gnu::always_inline]] inline float sum_of(const Sixteen& lanes) {
@@ -64,7 +73,7 @@ constexpr std::int64_t kLanes = 16;
 /// The rows at the given positions: as they lie where these follow one another, else gathered.
 const float* rows_at(const kv::RowMatrix& rows, Positions positions, float* space) {
   if (positions.back() - positions.front() + 1 == std::ssize(positions)) return rows.row(positions.front()).data();
-  gather(rows, positions, space);
+  gather(rows.data(), rows.cols(), positions, space);
   return space;
 }
 
