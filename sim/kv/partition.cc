@@ -19,10 +19,9 @@ std::int64_t halo(const Compression& setting) {
                                    kMillion);
 }
 
-/// One past the last position of the block that begins at `begin`, whatever the number of positions.
-std::int64_t block_end(const Compression& setting, std::int64_t begin) {
+/// One past the last position of the block of content that begins at `begin`, whatever the number of positions.
+std::int64_t content_end(const Compression& setting, std::int64_t begin) {
   const std::int64_t longest = begin + setting.block_size;
-  if (setting.partition.kind != PartitionKind::content) return longest;
   const std::int64_t shortest = std::max<std::int64_t>(1, setting.block_size / kShortestContentBlock);
   return setting.partition.boundaries.last_within(begin + shortest, longest, longest);
 }
@@ -78,7 +77,7 @@ std::vector<Block> partition_blocks(const Compression& setting, std::int64_t num
   blocks.reserve(static_cast<std::size_t>(std::min(num_positions, num_positions / stride + 2)));
   std::int64_t grid_begin = -setting.grid_offset;
   while (grid_begin < num_positions) {
-    const std::int64_t grid_end = block_end(setting, grid_begin);
+    const std::int64_t grid_end = has_content_ends ? content_end(setting, grid_begin) : grid_begin + setting.block_size;
     const std::int64_t next = has_content_ends ? grid_end : grid_begin + stride;
     if (next > 0) {
       Block block{std::max<std::int64_t>(grid_begin, 0), std::min(grid_end, num_positions), false,

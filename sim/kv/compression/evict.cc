@@ -98,6 +98,18 @@ void order_keys_of(const double* scores, std::size_t count, std::int64_t* keys) 
   }
 }
 
+KVTIDE_EVERY_VECTOR_WIDTH
+void bounds_of(const std::int64_t* keys, std::size_t count, std::int64_t* lowest, std::int64_t* highest) {
+  std::int64_t low = keys[0];
+  std::int64_t high = keys[0];
+  for (std::size_t index = 1; index < count; ++index) {
+    low = std::min(low, keys[index]);
+    high = std::max(high, keys[index]);
+  }
+  *lowest = low;
+  *highest = high;
+}
+
 /// 1 where it was 1 or the key is at least the cut. @return how many of the others are equal to it
 KVTIDE_EVERY_VECTOR_WIDTH
 std::int64_t mark_from_of(const std::int64_t* keys, std::size_t count, std::int64_t cut, std::uint8_t* stays) {
@@ -126,7 +138,9 @@ Cut cut_by_halves(std::span<std::int64_t> keys, std::int64_t count) {
 
 /// Counts keys in equal steps of their range, then looks only at the step in which the last of the best lies.
 Cut cut_by_counts(std::span<const std::int64_t> keys, std::int64_t count) {
-  const auto [lowest, highest] = std::ranges::minmax(keys);
+  std::int64_t lowest = 0;
+  std::int64_t highest = 0;
+  bounds_of(keys.data(), keys.size(), &lowest, &highest);
   const auto low = static_cast<std::uint64_t>(lowest);
   const int shift =
       std::max(0, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(highest) - low)) - kBucketBits);

@@ -12,7 +12,7 @@ namespace kvtide::kv {
 namespace {
 
 constexpr std::int64_t kLanes = kNumLanes;
-constexpr std::int64_t kRowsAhead = 16;   ///< asked for before their turn: rows come from far away
+constexpr std::int64_t kRowsAhead = 32;   ///< asked for before their turn: rows come from far away
 constexpr std::int64_t kRowsAtOnce = 64;  ///< summed in float32 before float64 takes over
 
 std::int64_t whole_lanes(std::int64_t channels) {
