@@ -12,6 +12,7 @@ namespace kvtide::kv {
 
 /// One line a file of codecs, in the order of `kvtide show codecs`: `FAMILY(mine)` is the function mine_codecs() of that file.
 #define KVTIDE_CODECS(FAMILY) \
+  FAMILY(bfloat16)            \
   FAMILY(integer)             \
   FAMILY(fp8)                 \
   FAMILY(per_token)           \
@@ -37,6 +38,7 @@ std::vector<Codec> all_codecs() {
   table.push_back({.name = "fp16",
                    .summary = "16-bit floating point: nothing is lost",
                    .paper = "",
+                   .is_exact = true,
                    .read_cost = 0,
                    .write_operations = 0,
                    .row_bytes = [](const CodecUse& use) { return static_cast<Bytes>(use.columns) * 2; },

@@ -37,7 +37,8 @@ struct Codec {
   std::string_view name;
   std::string_view summary;
   std::string_view paper;
-  std::int32_t bits = 16;  ///< of one code, rounded up
+  std::int32_t bits = 16;  ///< of one code, rounded up; 16: read as it is, no kernel converts
+  bool is_exact = false;   ///< rows stay as recorded
   /// Work to read an element back, in units of an integer's (extract, subtract zero, multiply by scale).
   double read_cost = 1;
   double write_operations = 6;         ///< CUDA-core operations to encode an element

@@ -164,4 +164,9 @@ void round_to_half(float* values, std::int64_t count) {
   for (std::int64_t index = 0; index < count; ++index) values[index] = nearest_half(values[index]);
 }
 
+KVTIDE_EVERY_VECTOR_WIDTH
+void round_to_bfloat16(float* values, std::int64_t count) {
+  for (std::int64_t index = 0; index < count; ++index) values[index] = nearest_bfloat16(values[index]);
+}
+
 }  // namespace kvtide::kv

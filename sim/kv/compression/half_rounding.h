@@ -29,4 +29,16 @@ namespace kvtide::kv {
 /// nearest_half of each of `count` values.
 void round_to_half(float* values, std::int64_t count);
 
+/// The same for bfloat16: the upper half of a float32, to nearest, ties to even; a carry out of the largest exponent is
+/// infinity, what is no number stays one. Example: 257 lies between 256 and 258 (8 significant bits), a tie: 256.
+[[nodiscard]] inline float nearest_bfloat16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const bool is_number = (bits & 0x7FFFFFFFU) <= 0x7F800000U;
+  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16U) & 1U)) & 0xFFFF0000U;
+  return std::bit_cast<float>(is_number ? rounded : bits);
+}
+
+/// nearest_bfloat16 of each of `count` values.
+void round_to_bfloat16(float* values, std::int64_t count);
+
 }  // namespace kvtide::kv

@@ -64,5 +64,40 @@ TEST(HalfRounding, AnyPatternOfBitsIsRoundedAsElsewhere) {
   EXPECT_EQ(values, expected);
 }
 
+// The same three for bfloat16, beside Eigen's conversion: all 65,536 numbers are their own, the middle of two neighbours goes to
+// the even one, any pattern of bits as elsewhere. 3.3961775e38 is the middle between the largest and what would be next.
+TEST(HalfRounding, EveryBfloat16IsItsOwnNumberAndTiesGoToTheEven) {
+  for (std::uint32_t code = 0; code < 0x10000U; ++code) {
+    const auto value = std::bit_cast<float>(code << 16U);
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(nearest_bfloat16(value))) << code;
+      continue;
+    }
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(nearest_bfloat16(value)), code << 16U);
+    if (std::isinf(value)) continue;
+    const auto middle = std::bit_cast<float>((code << 16U) + 0x8000U);
+    const auto next = std::bit_cast<float>((code + 1) << 16U);
+    ASSERT_EQ(nearest_bfloat16(middle), code % 2 == 0 ? value : next) << code;
+    ASSERT_EQ(nearest_bfloat16(std::bit_cast<float>((code << 16U) + 0x7FFFU)), value) << code;
+    ASSERT_EQ(nearest_bfloat16(std::bit_cast<float>((code << 16U) + 0x8001U)), next) << code;
+  }
+  EXPECT_EQ(nearest_bfloat16(257.0F), 256.0F);
+  EXPECT_EQ(nearest_bfloat16(3.3961776e38F), std::numeric_limits<float>::infinity());
+}
+
+TEST(HalfRounding, AnyPatternOfBitsIsRoundedToBfloat16AsElsewhere) {
+  RandomStream random(2, "half_rounding");
+  std::vector<float> values;
+  std::vector<float> expected;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(random.below(std::uint64_t{1} << 32U)));
+    if (std::isnan(value)) continue;
+    values.push_back(value);
+    expected.push_back(static_cast<float>(static_cast<Eigen::bfloat16>(value)));
+  }
+  round_to_bfloat16(values.data(), static_cast<std::int64_t>(values.size()));
+  EXPECT_EQ(values, expected);
+}
+
 }  // namespace
 }  // namespace kvtide::kv

@@ -104,8 +104,8 @@ void apply(const Quantize& stage, WorkingLayer& layer) {
   const Codec& k_codec = find_codec(stage.k_format);
   const Codec& v_codec = find_codec(stage.v_format);
   for (WorkingHead& head : layer.heads) {
-    if (k_codec.bits < 16) quantize_tensor(stage, k_codec, head, layer.head_dim, true, k_limit);
-    if (v_codec.bits < 16) quantize_tensor(stage, v_codec, head, layer.head_dim, false, v_limit);
+    if (!k_codec.is_exact) quantize_tensor(stage, k_codec, head, layer.head_dim, true, k_limit);
+    if (!v_codec.is_exact) quantize_tensor(stage, v_codec, head, layer.head_dim, false, v_limit);
   }
 }
 
