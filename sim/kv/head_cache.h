@@ -22,6 +22,7 @@ struct StoredForm {
   std::string_view codec = {};  ///< a name of codecs(), which outlives every form; empty: fp16
   std::int32_t row_bytes = 0;   ///< of a coded entry in its page, scales kept there included
   std::int32_t rank = 0;        ///< low rank: coefficients from which a row is rebuilt, those of other heads included
+  std::int32_t layers = 1;  ///< low rank: layers with common coefficients; each stores its part and reads all of them
   bool operator==(const StoredForm&) const = default;
   /// Bytes of one entry in its page.
   [[nodiscard]] Bytes entry_bytes() const {

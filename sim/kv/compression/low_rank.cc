@@ -104,7 +104,11 @@ class Factorisation {
       StoredTensor stored;
       stored.form.kind = StoredForm::Kind::low_rank;
       stored.form.columns = static_cast<std::int32_t>(columns_);
-      stored.form.rank = stage_.keeps_channels ? 0 : static_cast<std::int32_t>(rank);
+      // A value basis that belongs to the weights is multiplied into the output projection: nothing is rebuilt (Palu, section
+      // 3.2). Approximation: attention sums over the coefficients of all `heads` then, a 64th of what rebuilding would cost.
+      const bool is_absorbed = !is_key_ && stage_.scope == BasisScope::model;
+      stored.form.rank = stage_.keeps_channels || is_absorbed ? 0 : static_cast<std::int32_t>(rank);
+      stored.form.layers = static_cast<std::int32_t>(stage_.layers);
       stored.rope = is_key_ ? stage_.k_rope : RopeState::post;
       stored.num_encoded = target.num_rows;
       if (holds_basis && stage_.keeps_channels) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kv/cache_layout.h"
+#include "kv/cache_timeline.h"
 #include "kv/testing/random_layer.h"
 
 namespace kvtide::kv {
@@ -130,6 +131,37 @@ TEST(LowRank, ChannelsBelongToKeysOfOneHead) {
   EXPECT_EQ(problems({.k_share = 500000, .v_share = 1000000, .scope = BasisScope::sequence}), 0u);
   EXPECT_GT(problems({.k_share = 500000, .v_share = 500000, .scope = BasisScope::sequence}), 0u);
   EXPECT_GT(problems({.k_share = 500000, .v_share = 1000000, .scope = BasisScope::block}), 0u);
+}
+
+/// What a decode step of a model of four layers with one head of 8 channels does for 64 positions in pages of 16.
+std::vector<LayerAttention> attention_of(const LowRank& stage) {
+  Model model;
+  model.num_layers = 4;
+  model.num_query_heads = model.num_kv_heads = 1;
+  model.head_dim = 8;
+  return CacheTimeline({model, low_rank(stage, 1), 16, CacheLayout::per_head, 1}, {}, 64).attention();
+}
+
+// xKV: four layers with common coefficients, 2 of K and 4 of V a layer, 8 and 16 together. A layer stores 64 * 2 * 2 B and a
+// basis of 8 * 8 * 2 B for K, 64 * 4 * 2 and 16 * 8 * 2 for V; it reads the coefficients of all four and its own bases, and
+// rebuilds every row from all of them.
+TEST(LowRank, LayersWithCommonCoefficientsReadThemAll) {
+  const LowRank stage{.k_share = 250'000, .v_share = 500'000, .scope = BasisScope::sequence, .layers = 4};
+  const auto layers = attention_of(stage);
+  ASSERT_EQ(layers.size(), 1u);
+  const gpu::AttentionTask& task = layers.front().work.tasks.front();
+  ASSERT_EQ(task.streams.size(), 2u);
+  EXPECT_EQ(task.streams[0].bytes, 4u * 64 * 2 * 2 + 8 * 8 * 2);
+  EXPECT_EQ(task.streams[1].bytes, 4u * 64 * 4 * 2 + 16 * 8 * 2);
+  EXPECT_EQ(task.reconstruction_macs, 64 * 8 * 8 + 64 * 16 * 8);
+}
+
+// Palu: bases belong to the weights; keys are rebuilt from 4 coefficients to be turned, values never are.
+TEST(LowRank, ValuesWhoseBasisIsInTheWeightsAreNotRebuilt) {
+  const auto layers = attention_of({.k_share = 500'000, .v_share = 500'000, .scope = BasisScope::model});
+  const gpu::AttentionTask& task = layers.front().work.tasks.front();
+  EXPECT_EQ(task.streams[0].bytes + task.streams[1].bytes, 64u * 4 * 2 * 2);
+  EXPECT_EQ(task.reconstruction_macs, 64 * 4 * 8);
 }
 
 }  // namespace
