@@ -22,7 +22,12 @@ gpu::AttentionLayer layer_of(const kv::LayerAttention& attention, const Model& m
 }  // namespace
 
 std::int64_t compression_period(const kv::Compression& setting, const kv::CacheSchedule& schedule) {
-  return schedule.decode_target > 0 ? schedule.decode_every : setting.block_size;
+  if (schedule.decode_target > 0) return schedule.decode_every;
+  std::int64_t period = setting.block_size;
+  for (const kv::Stage& stage : setting.stages) {
+    if (const auto* quantize = std::get_if<kv::Quantize>(&stage)) period = std::max(period, quantize->residual);
+  }
+  return period;
 }
 
 std::int64_t num_decode_steps(const kv::Compression& setting, const kv::CacheSchedule& schedule,
@@ -115,10 +120,7 @@ SteppedDecode step_through(const Run& run, const kv::Compression& setting, const
     const kv::CacheEvent event = cache.append();
     const gpu::CompressBlocksWork compression = cache.compression_work(event);
     const bool compresses = compression.num_blocks > 0;
-    if (compresses) {
-      decode.compressed_blocks +=
-          std::max<std::int64_t>({event.completed_blocks, 1, event.recompressed_positions / setting.block_size});
-    }
+    if (compresses) decode.compressed_blocks += cache.compressed_blocks(event);
     gpu::IterationWork work;
     work.batch = asked.batch;
     for (const kv::LayerAttention& layer : cache.attention()) {

@@ -11,7 +11,7 @@
 
 namespace kvtide::experiment {
 
-/// Decode steps between two compressions: a block, or the period of a decode target.
+/// Decode steps between two compressions: a block, a residual that is flushed, or the period of a decode target.
 [[nodiscard]] std::int64_t compression_period(const kv::Compression& setting, const kv::CacheSchedule& schedule);
 
 /// Decode steps simulated for a setting: two and a half periods, so that two spikes of the comb are seen.

@@ -17,6 +17,11 @@ const Quantize* quantize_of(const Compression& setting) {
   return nullptr;
 }
 
+/// Whether nothing but integers come of a block: then a block that fills is no event where a residual decides.
+bool quantizes_alone(const Compression& setting) {
+  return setting.stages.size() == 1 && quantize_of(setting) != nullptr;
+}
+
 std::int64_t count_free(const Compression& setting, std::int64_t num_positions) {
   const std::vector<Block> blocks = partition_blocks(setting, num_positions);
   return std::ranges::count(blocks, false, &Block::is_protected);
@@ -58,8 +63,8 @@ void add_pools(const std::vector<PagePool>& pools, std::int64_t page_size, std::
                gpu::AttentionTask& task) {
   for (const PagePool& pool : pools) {
     if (pool.num_pages == 0 || pool.payload_bytes == 0) continue;  // latent attention stores no V
-    task.streams.push_back(
-        {pool.payload_bytes + pool.metadata_bytes, static_cast<Bytes>(page_size) * pool.form.entry_bytes()});
+    task.streams.push_back({pool.payload_bytes * static_cast<Bytes>(pool.form.layers) + pool.metadata_bytes,
+                            static_cast<Bytes>(page_size) * pool.form.entry_bytes()});
     const auto elements = static_cast<double>(pool.num_entries) * pool.form.columns;
     if (!pool.form.codec.empty()) task.dequantized_elements += elements * find_codec(pool.form.codec).read_cost;
     if (pool.form.kind == StoredForm::Kind::low_rank) {
@@ -123,7 +128,11 @@ CacheEvent CacheTimeline::append() {
   CacheEvent event{.num_positions = num_positions_};
   const Quantize* quantize = quantize_of(geometry_.setting);
   const std::int64_t residual = quantize == nullptr ? 0 : quantize->residual;
-  if (residual > 0 && (num_positions_ - quantize->residual_start) % residual == 0) event.flushed_positions = residual;
+  if (residual > 0) {
+    if ((num_positions_ - quantize->residual_start) % residual == 0) event.flushed_positions = residual;
+    const bool is_one_by_one = quantize->residual_start == 0;
+    event.flushed_values = !is_one_by_one ? event.flushed_positions : num_positions_ > residual ? 1 : 0;
+  }
   const std::int64_t free_now = count_free(geometry_.setting, num_positions_);
   event.completed_blocks = std::max<std::int64_t>(0, free_now - num_free_blocks_);
   const bool changes = !geometry_.setting.stages.empty() && (free_now != num_free_blocks_ || residual > 0);
@@ -167,16 +176,30 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
   return layers;
 }
 
+std::int64_t CacheTimeline::compressed_blocks(const CacheEvent& event) const {
+  const std::int64_t size = geometry_.setting.block_size;
+  const bool waits = quantizes_alone(geometry_.setting) && quantize_of(geometry_.setting)->residual > 0;
+  return std::max(
+      {waits ? 0 : event.completed_blocks, event.flushed_positions / size, event.recompressed_positions / size});
+}
+
 gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event) const {
   const Compression& setting = geometry_.setting;
   gpu::CompressBlocksWork work;
-  const std::int64_t positions =
-      std::max({event.completed_blocks * setting.block_size, event.flushed_positions, event.recompressed_positions});
-  if (positions == 0 || setting.stages.empty()) return work;
+  // What a stage looks at: whole blocks, or what leaves a residual.
+  const std::int64_t positions = std::max(event.completed_blocks * setting.block_size, event.recompressed_positions);
+  const auto quantized = [&](const Quantize& stage, bool is_key) {
+    if (find_codec(is_key ? stage.k_format : stage.v_format).bits == 16) return std::int64_t{0};
+    if (stage.residual == 0) return positions;
+    return std::max(event.recompressed_positions, is_key ? event.flushed_positions : event.flushed_values);
+  };
+  const Quantize* alone = quantizes_alone(setting) ? quantize_of(setting) : nullptr;
+  const bool has_work = alone == nullptr ? std::max({positions, event.flushed_positions, event.flushed_values}) > 0
+                                         : std::max(quantized(*alone, true), quantized(*alone, false)) > 0;
+  if (!has_work || setting.stages.empty()) return work;
   const std::int64_t heads = geometry_.batch * geometry_.model.num_kv_heads;
   const auto elements = static_cast<double>(positions) * static_cast<double>(geometry_.model.head_dim) * 2;  // K and V
-  work.num_blocks =
-      heads * std::max<std::int64_t>({event.completed_blocks, 1, event.recompressed_positions / setting.block_size});
+  work.num_blocks = heads * std::max<std::int64_t>(1, compressed_blocks(event));
   work.chunk_bytes = static_cast<Bytes>(geometry_.page_size * geometry_.model.head_dim * 2);
   double read_elements = 0;
   double written_elements = 0;
@@ -242,8 +265,8 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
       for (const bool is_key : {true, false}) {
         const CodecUse use{&find_codec(is_key ? quantize->k_format : quantize->v_format), quantize, is_key,
                            geometry_.model.head_dim};
-        if (use.codec->bits == 16) continue;
-        const double encoded = elements / 2 * stored_share;
+        const double encoded = static_cast<double>(quantized(*quantize, is_key)) *
+                               static_cast<double>(geometry_.model.head_dim) * stored_share;
         flops += use.codec->write_operations * encoded;
         read_elements += encoded;
         written_elements += encoded * stored_bits(use, setting.block_size, num_positions_) / 16.0;

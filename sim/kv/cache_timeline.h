@@ -1,8 +1,9 @@
 #pragma once
 // The served cache while tokens are appended: what a decode step reads, and which blocks become compressible when.
 //
-// A block is compressed when it has filled and left the protected window; with a residual R the keys are flushed
-// whenever the length is a multiple of R. With a decode target the whole cache is brought back to it every so many appends,
+// A block is compressed when it has filled and left the protected window; with a residual R the keys are quantized together
+// whenever the length is a multiple of R, and the values one by one as R newer ones stand behind them (KIVI), or with the
+// keys (Hugging Face). With a decode target the whole cache is brought back to it every so many appends,
 // before the next append; the prompt is brought to it, too. Both come once per period, so step time shows a comb. Example (case Q5):
 // residual 128, prompt 100 -> flushes at decode steps 28, 156, 284; prompt 102 -> 26, 154, 282.
 
@@ -17,6 +18,7 @@ struct CacheEvent {
   std::int64_t num_positions = 0;     ///< after the append
   std::int64_t completed_blocks = 0;  ///< blocks that became compressible, counted once (every layer and head has them)
   std::int64_t flushed_positions = 0;       ///< keys moved from fp16 to integers by a residual flush
+  std::int64_t flushed_values = 0;          ///< values that left the residual: one a step, or as many as keys
   std::int64_t recompressed_positions = 0;  ///< entries of a head that a compression to a target size chose from
 };
 
@@ -50,7 +52,11 @@ class CacheTimeline {
 
   /// Attention of one decode step over the current state, by distinct layer; counts include the batch.
   [[nodiscard]] std::vector<LayerAttention> attention() const;
+  /// Blocks of a sequence that are compressed because of `event`; with a residual those of its keys.
+  [[nodiscard]] std::int64_t compressed_blocks(const CacheEvent& event) const;
   /// Compression of one layer caused by `event`, over all sequences and KV heads; nothing to do: num_blocks 0.
+  /// Example: KIVI, residual 128, one head of 128 channels: 127 steps quantize one value of 128 elements, the 128th besides
+  /// 128 keys of 16,384.
   [[nodiscard]] gpu::CompressBlocksWork compression_work(const CacheEvent& event) const;
 
  private:

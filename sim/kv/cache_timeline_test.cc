@@ -75,15 +75,22 @@ TEST(CompressionWork, IsNoneWhereNothingIsDue) {
   EXPECT_EQ(whole_work(blocks_of_32({newest()}), {}).num_blocks, 0);
 }
 
-// Two blocks, and a flush of 64 keys, are as many positions; a flush is one block of every head.
+// Two blocks are twice the work of one. With a residual the flush of 64 keys is that of the keys of two blocks, as much as K and V of
+// one; blocks that fill meanwhile are no work, and a value that leaves the residual is a 32nd of the values of a block.
 TEST(CompressionWork, GrowsWithThePositionsThatAreDue) {
   const Compression setting = blocks_of_32({Pool{.width = 4}});
   const Work one = work(setting);
   EXPECT_EQ(work(setting, {.completed_blocks = 2}), (Work{2 * one.flops, 2 * one.read, 2 * one.written}));
-  EXPECT_EQ(work(setting, {.flushed_positions = 64}), (Work{2 * one.flops, 2 * one.read, 2 * one.written}));
   EXPECT_EQ(whole_work(setting, {.completed_blocks = 2}).num_blocks, 12);
-  EXPECT_EQ(whole_work(setting, {.flushed_positions = 64}).num_blocks, 6);
   EXPECT_EQ(whole_work(setting, {.recompressed_positions = 96}).num_blocks, 18);
+  Quantize int8{.k_format = "int8", .v_format = "int8", .group = 16};
+  const Work block = work(blocks_of_32({int8}));
+  int8.residual = 64;
+  const Compression waiting = blocks_of_32({int8});
+  EXPECT_EQ(work(waiting, {.flushed_positions = 64}), block);
+  EXPECT_EQ(whole_work(waiting, {.flushed_positions = 64}).num_blocks, 12);
+  EXPECT_EQ(work(waiting), (Work{0, 0, 0}));
+  EXPECT_EQ(work(waiting, {.flushed_values = 1}), (Work{block.flops / 64, block.read / 64, block.written / 64}));
 }
 
 // Every key is summed once (1,024 additions of K and V); of 1,024 elements of 2 B a quarter is written.

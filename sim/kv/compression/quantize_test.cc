@@ -62,5 +62,30 @@ TEST(Quantize, ResidualFromThePromptFlushesOnItsOwnGrid) {
   EXPECT_EQ(flush_steps(101, 32, kFromPrompt), (std::vector<std::int64_t>{32, 64, 96, 128}));
 }
 
+// Case Q5 as the machine sees it. KIVI, residual 128, 8 channels, 16-bit elements: every step behind the 128th reads one
+// value (8 * 2 B); the step at a multiple of 128 reads 128 keys besides (128 * 8 * 2 B). From a prompt of 100: step 28, 156.
+// Writing: 4 bits and, a value in 2 groups of 4 channels, 4 B of scale and zero point each: 4 + 8 B; 128 keys in groups of 4
+// positions: 128 * 4 B and 32 * 8 groups * 4 B.
+TEST(Quantize, FlushesAreWorkOfTheirSteps) {
+  Compression setting = with_residual(4, 128, 0);
+  std::get<Quantize>(setting.stages.front()).v_axis = GroupAxis::token;
+  std::get<Quantize>(setting.stages.front()).group = 4;
+  Model model;
+  model.num_layers = model.num_query_heads = model.num_kv_heads = 1;
+  model.head_dim = 8;
+  CacheTimeline timeline({model, setting, 4, CacheLayout::per_head, 1}, {}, 100);
+  constexpr Bytes kOneValue = 8 * 2;
+  constexpr Bytes kKeys = 128 * 8 * 2;
+  for (std::int64_t step = 1; step <= 200; ++step) {
+    const CacheEvent event = timeline.append();
+    const gpu::CompressBlocksWork work = timeline.compression_work(event);
+    const bool is_flush = step == 28 || step == 156;
+    EXPECT_EQ(work.read_bytes, (step > 28 ? kOneValue : 0) + (is_flush ? kKeys : 0)) << step;
+    EXPECT_EQ(work.write_bytes, (step > 28 ? 4U + 2 * 4U : 0U) + (is_flush ? 128U * 4U + 32U * 8U * 4U : 0U)) << step;
+    EXPECT_EQ(work.num_blocks > 0, step >= 28) << step;
+    EXPECT_EQ(timeline.compressed_blocks(event), is_flush ? 32 : 0) << step;
+  }
+}
+
 }  // namespace
 }  // namespace kvtide::kv
