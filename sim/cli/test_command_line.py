@@ -79,7 +79,7 @@ def test_wrong_usage_exits_2_and_says_what_is_allowed(arguments, words):
 
 
 def test_what_a_run_extrapolates_stands_under_the_table(tmp_path):
-    # L40S was never measured, and no measured kernel reads int4; losses of int4 caches were hardly compared.
+    # L40S was never measured, and no measured kernel reads int4; losses are not measured here.
     out = tmp_path / "t.h5"
     path = experiment(tmp_path, gpu="l40s", measure=["time"], fidelity="roofline", context_tokens=2048,
                       compression={"stages": [{"quantize": {"format": "int4"}}]})

@@ -10,7 +10,7 @@ namespace kvtide::experiment {
 namespace {
 
 bool is_compared_format(const std::string& format) {
-  return format == "fp16" || format.starts_with("fp8");
+  return format == "fp16" || format == "bf16" || format.starts_with("fp8");
 }
 
 /// What the stages make of the cache that no measured kernel reads. Example: {"int4", "low-rank"}.
@@ -54,11 +54,17 @@ void add_time(const Setting& setting, const gpu::GpuProfile& profile, std::vecto
 }
 
 void add_loss(const Setting& setting, std::vector<std::string>& said) {
-  const auto forms = unmeasured_forms(setting.compression);
+  // Real answers under int4 came out well, 0.04 nat for 0.03; under int2 and pools of two they are worse than predicted.
+  std::set<std::string> forms = unmeasured_forms(setting.compression);
+  forms.erase("int4");
+  if (forms.erase("int2") > 0)
+    said.emplace_back("losses of int2 caches come out too low: on 291 real prompts 5.2 nats for 6.8 measured");
+  if (forms.erase("pooled") > 0)
+    said.emplace_back(
+        "losses of pooled caches come out too low: on 291 real prompts, in twos, 5.1 nats for 9.2 measured");
   if (!forms.empty()) {
     said.push_back(
-        fmt::format("losses of {} caches were hardly compared with a real model's answers, and their order was not met",
-                    fmt::join(forms, ", ")));
+        fmt::format("losses of {} caches were never compared with a real model's answers", fmt::join(forms, ", ")));
   }
   const std::int64_t block = setting.compression.block_size;
   if (evicts(setting.compression) && (block < kSmallestAnsweredBlock || block > kLargestAnsweredBlock)) {
