@@ -138,6 +138,18 @@ std::int64_t num_listed_layers(const Value& text, const Value& num_layers) {
   return size > 0 && size <= 10'000 ? static_cast<std::int64_t>(size) : read_count(num_layers, 0, 10'000);
 }
 
+/// Gemma-3n files list the width of every layer's MLP. @return the first, with an error where they differ
+Value one_width(const Value& widths) {
+  const std::vector<Value> items = widths.items();
+  for (const Value& item : items) {
+    if (item.text() != items.front().text()) {
+      item.error(fmt::format("expected MLPs of one width, got {} beside {}", item.text(), items.front().text()));
+      break;
+    }
+  }
+  return items.empty() ? widths : items.front();
+}
+
 void read_sizes(const Value& text, const ModelClass& model_class, Model& model) {
   const Value num_layers = one_of(text, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
   model.num_layers = is_given(num_layers) ? read_count(num_layers, 0, 10'000) : num_listed_layers(text, num_layers);
@@ -165,7 +177,8 @@ void read_sizes(const Value& text, const ModelClass& model_class, Model& model) 
   model.vocab_size = vocab.exists() || model_class.vocab == 0
                          ? (is_given(vocab) ? vocab.as_integer({.min = 1, .max = 1 << 28}) : 0)
                          : model_class.vocab;
-  const Value inner = one_of(text, {"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim"});
+  Value inner = one_of(text, {"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim"});
+  if (inner.is_list()) inner = one_width(inner);
   model.intermediate_size = is_given(inner) ? inner.as_integer({.min = 1, .max = 1 << 26}) : model_class.intermediate;
   const bool is_four_fold = !model_class.gated && model.intermediate_size == 0;  // GPT-2, Falcon
   if (is_four_fold) model.intermediate_size = 4 * model.hidden_size;
@@ -212,6 +225,18 @@ void read_traits(const Value& text, const ModelClass& model_class, Model& model)
   }
 }
 
+/// Gemma-3n; absent keys have the values of its class (Gemma3nTextConfig, transformers 4.57.1).
+void read_side_inputs(const Value& text, const ModelClass& model_class, Model& model) {
+  if (model_class.type != "gemma3n_text") return;
+  const auto size = [&](const char* key, std::int64_t fallback) {
+    return text.integer(key, {.fallback = fallback, .min = 1, .max = 1 << 28});
+  };
+  model.side_inputs = {.width = size("hidden_size_per_layer_input", 256),
+                       .vocab_size = size("vocab_size_per_layer_input", 262144),
+                       .num_streams = size("altup_num_inputs", 4),
+                       .laurel_rank = size("laurel_rank", 64)};
+}
+
 /// MLA: ranks and widths, all from the file.
 void read_latent(const Value& text, const ModelClass& model_class, Model& model) {
   const bool is_latent = model_class.cache == CacheRule::latent || is_given(text.at("kv_lora_rank"));
@@ -254,6 +279,7 @@ Model read_config(const Value& root, const std::optional<Value>& quant_file, con
   accept_harmless_keys(text);
   read_sizes(text, *model_class, model);
   read_traits(text, *model_class, model);
+  read_side_inputs(text, *model_class, model);
   read_latent(text, *model_class, model);
   read_experts(text, *model_class, model);
   for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}) {

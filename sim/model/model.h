@@ -51,6 +51,14 @@ struct WeightTraits {
   std::int64_t num_norms_per_layer = 2;  ///< of hidden_size
 };
 
+/// What Gemma-3n adds to a decoder (transformers 4.57.1, Gemma3nTextModel); all 0: nothing.
+struct SideInputs {
+  std::int64_t width = 0;        ///< a layer's own embedding of a token; looked up, never read whole
+  std::int64_t vocab_size = 0;   ///< of those embeddings
+  std::int64_t num_streams = 0;  ///< parallel residual streams (AltUp, arXiv 2301.13310)
+  std::int64_t laurel_rank = 0;  ///< of the learned augmented residual (arXiv 2411.07501)
+};
+
 struct Model {
   std::string name;
   std::string source;  ///< where the numbers were read
@@ -78,6 +86,7 @@ struct Model {
   LatentAttention latent;
   KvFormat kv_format;
   WeightTraits weights;
+  SideInputs side_inputs;
   std::int64_t num_prediction_layers = 0;  ///< next-token-prediction layers of speculative decoding; counted nowhere
   std::int64_t state_elements = 0;         ///< constant state of one linear layer and sequence; 0: none or unknown
   std::vector<LayerKind> layers;           ///< in order of first appearance

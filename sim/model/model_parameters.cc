@@ -73,6 +73,23 @@ std::uint64_t mlp_parameters(const Model& model, const Shape& shape, std::int64_
   return model.weights.has_mlp_bias ? sum(total, sum(product(num_inner, width), shape.hidden)) : total;
 }
 
+/// A layer's share of what Gemma-3n adds: the gate to and from its own embedding with a norm; AltUp's prediction, correction,
+/// router and norm; LAuReL's two factors with a norm.
+std::uint64_t side_parameters_of_layer(const SideInputs& side, const Shape& shape) {
+  const std::uint64_t streams = Shape::to(side.num_streams);
+  const std::uint64_t own = sum(product(2 * shape.hidden, Shape::to(side.width)), shape.hidden);
+  const std::uint64_t altup = sum(product(shape.hidden, streams + 2), product(product(streams, streams), streams + 1));
+  return sum(own, sum(altup, sum(product(2 * shape.hidden, Shape::to(side.laurel_rank)), shape.hidden)));
+}
+
+/// And the model's: embeddings of all layers, their projection and norm, the streams' ways in and out.
+std::uint64_t side_parameters(const SideInputs& side, const Shape& shape) {
+  const std::uint64_t all_widths = product(shape.layers, Shape::to(side.width));
+  const std::uint64_t embedded = product(sum(Shape::to(side.vocab_size), shape.hidden), all_widths);
+  const std::uint64_t ways = product(2 * (Shape::to(side.num_streams) - 1), product(shape.hidden, shape.hidden));
+  return sum(sum(embedded, Shape::to(side.width)), ways);
+}
+
 /// @param num_visited  routed experts counted in each layer that has them
 std::uint64_t count(const Model& model, std::int64_t num_visited) {
   if (!model.weights.is_known) {
@@ -81,7 +98,9 @@ std::uint64_t count(const Model& model, std::int64_t num_visited) {
   const Shape shape(model);
   const std::uint64_t norm = product(shape.hidden, model.weights.has_norm_bias ? 2 : 1);
   const std::uint64_t norms = product(norm, Shape::to(model.weights.num_norms_per_layer));
-  const std::uint64_t every_layer = sum(attention_parameters(model, shape), norms);
+  const bool has_side_inputs = model.side_inputs.width > 0;
+  std::uint64_t every_layer = sum(attention_parameters(model, shape), norms);
+  if (has_side_inputs) every_layer = sum(every_layer, side_parameters_of_layer(model.side_inputs, shape));
 
   const Experts& experts = model.experts;
   const std::uint64_t num_dense = Shape::to(model.num_layers - experts.num_layers);
@@ -98,6 +117,7 @@ std::uint64_t count(const Model& model, std::int64_t num_visited) {
   std::uint64_t ends =
       sum(product(Shape::to(model.vocab_size), product(shape.hidden, model.tied_embeddings ? 1 : 2)), norm);
   if (model.weights.has_position_embeddings) ends = sum(ends, product(Shape::to(model.max_positions), shape.hidden));
+  if (has_side_inputs) ends = sum(ends, side_parameters(model.side_inputs, shape));
   return sum(sum(product(shape.layers, every_layer), mlps), ends);
 }
 

@@ -74,6 +74,25 @@ TEST_F(ShippedModel, ExpertModelsHaveThePublishedTotals) {
   EXPECT_NEAR(billions(load_model("qwen3-30b-a3b").num_active_parameters()), 3.3, 0.06);
 }
 
+// Gemma-3n E4B: 35 layers, of which the last 15 read caches of others; 2 heads x 256 x (K and V) x 2 B = 2,048 B a layer and
+// token: 20 layers, 4 of them whole (5, 10, 15, 20): 8,192 B growing; 16 windows of 512: 16 MiB.
+// Parameters: a layer has 2048 * (2048 + 512 + 512 + 2048) + 2 * 256 (attention), 3 * 2048 * 16384 (MLP), 4 * 2048 (norms),
+// 2 * 2048 * 256 + 2048 (own embedding), 2048 * 6 + 80 (AltUp), 2 * 2048 * 64 + 2048 (LAuReL) = 112,484,944; beside 35 of
+// them 262400 * 2048 + 2048, (262144 + 2048) * 8960 + 256 and 6 * 2048^2. Pages of its converted files (LM Studio) state 6.9 B, those of E2B 4.5 B.
+TEST_F(ShippedModel, Gemma3nSharesTheCachesOfItsLastLayers) {
+  const Model model = load_model("gemma-3n-e4b");
+  EXPECT_EQ(model.kv_bytes_per_token(), 20u * 2048);
+  EXPECT_EQ(model.kv_bytes_per_token_growing(), 4u * 2048);
+  EXPECT_EQ(window_cap_bytes(model.layers), 16u * 512 * 2048);
+  EXPECT_EQ(model.num_parameters(),
+            std::uint64_t{35} * 112'484'944 + 537'395'200 + 2048 + std::uint64_t{264'192} * 8960 + 256 + 6 * 4'194'304);
+  EXPECT_NEAR(static_cast<double>(model.num_parameters()) * 1e-9, 6.9, 0.05);
+  EXPECT_EQ(model.unsupported_reason(), "");
+  const Model small = load_model("gemma-3n-e2b");
+  EXPECT_EQ(small.kv_bytes_per_token(), 20u * 2048);
+  EXPECT_NEAR(static_cast<double>(small.num_parameters()) * 1e-9, 4.5, 0.05);
+}
+
 // A class whose weights are not counted says so instead of giving a number.
 TEST_F(ShippedModel, UncountedWeightsAreRefusedWhileBytesAreExact) {
   const Model model = load_model("minimax-text-01");
