@@ -127,6 +127,9 @@ def make_seeds(folder, program):
     for path in (SOURCE / "experiments/planning/requests").glob("*.csv"):
         write(folder / "requests", path.name, small(path))
     write(folder / "requests", "ids.csv", "arrival_s,input_tokens,output_tokens,shared_prefix_block_ids\n0.5,64,8,0-3 7\n0.25,32,1,\n")
+    for name, text in (("headkv.json", '{"0-0": [0.1, 0.3], "0-1": 0.2, "1-0": [1], "1-1": [0]}'), ("lists.json", "[[0.1, 0.3], [0.2, 0.4]]"),
+                       ("duo.tsv", "6.05e-01\t0.0\n9.9e-01\t1.0\n")):
+        write(folder / "heads", name, text)
     for number, text in enumerate(scan_texts()):
         write(folder / "scan", f"{number}.csv", text)
     for number, text in enumerate(COMMAND_LINES):

@@ -4,7 +4,9 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "experiment/evict_text.h"
+#include "experiment/head_table.h"
 #include "kv/compression/scorer.h"
 
 namespace kvtide::experiment {
@@ -100,6 +102,48 @@ kv::Evict read_evict(const Value& value, NameResolver& resolver) {
     }
   }
   return stage;
+}
+
+void read_heads_file(const Value& evict, kv::Evict& stage, kv::LayerBudget& budget, NameResolver& resolver,
+                     const Model* model) {
+  const Value file = evict.at("heads_file");
+  if (!file.exists()) return;
+  const double beta = evict.number("beta", {.fallback = 1.2, .min = 1, .max = 1e6});
+  if (evict.at("budget").exists()) file.error("expected either heads_file or budget, got both");
+  if (stage.heads == kv::HeadScope::shared || stage.selection != kv::Selection::top || stage.critical) {
+    file.error("expected heads per_head, selection top and no critical stage: every head has a budget of its own");
+  }
+  stage.heads = kv::HeadScope::per_head;
+  stage.threshold.reset();
+  const auto parameter = [&](std::string_view name) {
+    for (const auto& [known, value] : stage.parameters) {
+      if (known == name) return value;
+    }
+    return 0.0;
+  };
+  budget.kind = kv::LayerBudget::Kind::heads;
+  budget.head_rule = {.keeps_whole_heads = stage.scorer == "retrieval_heads",
+                      .share = std::llround(parameter("share") * 1e6),
+                      .beta = beta,
+                      .window = std::llround(parameter("window"))};
+  const std::string path = resolver.located(file.as_string());
+  try {
+    budget.heads = read_head_table(path);
+  } catch (const InputError& error) {
+    file.error(error.what());
+    budget = {};
+    return;
+  }
+  if (model == nullptr) return;
+  const auto fitted = kv::of_kv_heads(budget.heads, model->num_layers, model->num_query_heads, model->num_kv_heads);
+  if (fitted) {
+    budget.heads = *fitted;
+  } else {
+    budget.heads_misfit =
+        fmt::format("{}: a table of {} x {} heads; expected that of {}, {} x {} query heads or {} x {} KV heads", path,
+                    budget.heads.num_layers, budget.heads.num_heads, model->name, model->num_layers,
+                    model->num_query_heads, model->num_layers, model->num_kv_heads);
+  }
 }
 
 kv::LayerBudget read_layer_budget(const Value& value) {

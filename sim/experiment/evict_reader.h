@@ -17,6 +17,13 @@ namespace kvtide::experiment {
 /// Errors are recorded in the document. @param resolver  finds the file of `kept`
 [[nodiscard]] kv::Evict read_evict(const config::Value& value, NameResolver& resolver);
 
+/// `heads_file:` of an evict stage whose other keys are read: budgets by head, in place of `heads: adaptive` and `threshold`.
+/// With scorer retrieval_heads its `share` of the model's heads keep everything (DuoAttention), else `beta` says how much
+/// goes by score (HeadKV). Example: {scorer: headkv, heads_file: scores.json, beta: 1.2, keep_ratio: 0.1}.
+/// @param model  the served one; null where it cannot be used
+void read_heads_file(const config::Value& evict, kv::Evict& stage, kv::LayerBudget& budget, NameResolver& resolver,
+                     const Model* model);
+
 /// `budget:` of an evict stage: uniform, pyramid or lazy, alone or as the only key of a mapping with its numbers
 /// ({pyramid: {beta: 10, window: 64}}, {lazy: {threshold: 0.9, kept: 1028}}), or {layers: [1.0, 0.5, 0.25]}.
 [[nodiscard]] kv::LayerBudget read_layer_budget(const config::Value& value);

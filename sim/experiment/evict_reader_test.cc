@@ -112,5 +112,47 @@ TEST_F(EvictStage, TraceMayHaveACompanion) {
   EXPECT_EQ(parse("{}", "{file: t.h5}").runs.at(0).key, parse("{}").runs.at(0).key);
 }
 
+// Llama-3.1-8B has 32 layers of 32 query and 8 KV heads. A table for either is fitted; one for another model waits for the
+// trace. The file's budgets replace the preset's own way to spread.
+TEST_F(EvictStage, ATableOfHeadsSetsTheBudgetOfEach) {
+  const auto write = [&](std::int64_t layers, std::int64_t heads) {
+    std::ofstream file(folder_ / "heads.tsv");
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      for (std::int64_t head = 0; head < heads; ++head) file << (head > 0 ? "\t" : "") << head;
+      file << "\n";
+    }
+  };
+  const auto budget = [&](const std::string& compression) {
+    return parse_experiment("name: n\nmodel: llama-3.1-8b\ngpu: h100-sxm\ntrace: t.h5\ncompression: " + compression,
+                            "e.yaml", folder_.string(), {})
+        .runs.at(0)
+        .setting;
+  };
+  write(32, 32);
+  const Setting headkv = budget("{preset: headkv, heads_file: heads.tsv, keep_ratio: 0.25, beta: 2}");
+  EXPECT_EQ(headkv.layer_budget.kind, kv::LayerBudget::Kind::heads);
+  EXPECT_EQ(headkv.layer_budget.heads.num_heads, 8);
+  EXPECT_EQ(headkv.layer_budget.heads.scores.at(1), 5.5);  // heads 4..7
+  EXPECT_EQ(headkv.layer_budget.head_rule, (kv::HeadRule{.beta = 2, .window = 64}));
+  EXPECT_EQ(std::get<kv::Evict>(headkv.compression.stages.at(0)).heads, kv::HeadScope::per_head);
+  write(32, 8);
+  const Setting duo = budget("{preset: duoattention, heads_file: heads.tsv, share: 0.25}");
+  EXPECT_TRUE(duo.layer_budget.head_rule.keeps_whole_heads);
+  EXPECT_EQ(duo.layer_budget.head_rule.share, 250000);
+  EXPECT_FALSE(std::get<kv::Evict>(duo.compression.stages.at(0)).threshold);
+  EXPECT_NE(compression_text(duo),
+            compression_text(budget("{preset: duoattention, heads_file: heads.tsv, share: 0.5}")));
+  write(30, 9);
+  EXPECT_THAT(
+      budget("{preset: headkv, heads_file: heads.tsv}").layer_budget.heads_misfit,
+      HasSubstr("a table of 30 x 9 heads; expected that of llama-3.1-8b, 32 x 32 query heads or 32 x 8 KV heads"));
+  EXPECT_THAT(error_of("{scorer: headkv, heads_file: none.tsv}"), HasSubstr("heads_file: "));
+  EXPECT_THAT(error_of("{scorer: headkv, heads_file: none.tsv}"), HasSubstr("no such file"));
+  EXPECT_THAT(error_of("{scorer: snapkv, heads: shared, heads_file: heads.tsv}"), HasSubstr("expected heads per_head"));
+  EXPECT_THAT(error_of("{scorer: snapkv, budget: pyramid, heads_file: heads.tsv}"),
+              HasSubstr("either heads_file or budget"));
+  EXPECT_THAT(error_of("{scorer: snapkv, beta: 2}"), HasSubstr("beta"));
+}
+
 }  // namespace
 }  // namespace kvtide::experiment

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/random.h"
+
 namespace kvtide::experiment {
 
 std::string ratio_text(kv::PartsPerMillion parts) {
@@ -99,6 +101,16 @@ std::string layer_budget_text(const kv::LayerBudget& budget) {
       return fmt::format("{{pyramid: {{beta: {}, window: {}}}}}", budget.pyramid.beta, budget.pyramid.window);
     case kv::LayerBudget::Kind::lazy:
       return fmt::format("{{lazy: {{threshold: {}, kept: {}}}}}", budget.lazy_threshold, budget.lazy_kept);
+    case kv::LayerBudget::Kind::heads: {
+      std::uint64_t hash = fnv1a64(budget.heads_misfit.empty() ? "fitted" : "other");
+      for (const double score : budget.heads.scores) hash = fnv1a64(fmt::format("{} ", score), hash);
+      const std::string rule =
+          budget.head_rule.keeps_whole_heads
+              ? fmt::format("share: {}", ratio_text(budget.head_rule.share))
+              : fmt::format("beta: {}, window: {}", budget.head_rule.beta, budget.head_rule.window);
+      return fmt::format("{{heads: {{layers: {}, heads: {}, content: {:016x}, {}}}}}", budget.heads.num_layers,
+                         budget.heads.num_heads, hash, rule);
+    }
     case kv::LayerBudget::Kind::table: {
       std::vector<std::string> shares;
       for (const kv::PartsPerMillion share : budget.table) shares.push_back(ratio_text(share));

@@ -32,6 +32,7 @@ constexpr std::array kExamples{
     "compression: {stages: [{evict: {heads: adaptive, budget: {pyramid: {}}}}]}",
     "compression: {stages: [{evict: {budget: {lazy: {}}}}]}",
     "compression: {stages: [{evict: {budget: {layers: [0.5]}}}]}",
+    "compression: {stages: [{evict: {heads_file: f.json}}]}",
     "compression: {partition: {kind: random_offset}, protect: {anchors: none}}",
     "compression: {partition: {kind: overlap, overlap: {}}, protect: {anchors: [numbers]}}",
     "compression: {partition: {kind: prefix_pad}, protect: {anchors: key_norm}}",
@@ -195,8 +196,12 @@ std::string experiment_schema() {
   AskedKey preset{.path = "compression.preset", .kind = Kind::choice};
   for (const Preset& known : presets()) preset.choices.push_back(known.name);
   compression.property("preset").asked.push_back(std::move(preset));
-  compression.property("keep_ratio")
-      .asked.push_back({.path = "compression.keep_ratio", .kind = Kind::number, .min = 0, .max = 1});
+  for (const char* share : {"keep_ratio", "share"}) {
+    compression.property(share).asked.push_back(
+        {.path = fmt::format("compression.{}", share), .kind = Kind::number, .min = 0, .max = 1});
+  }
+  compression.property("beta").asked.push_back({.path = "compression.beta", .kind = Kind::number, .min = 1});
+  compression.property("heads_file").asked.push_back({.path = "compression.heads_file", .kind = Kind::text});
   compression.asked.push_back({.path = "compression", .kind = Kind::text});  // none, or the name of a preset
   std::vector<std::string> members;
   for (const auto& [name, schema] : kOwnKeys) members.push_back(fmt::format("    \"{}\": {}", name, schema));

@@ -102,7 +102,7 @@ kv::Quantize read_quantize(const Value& value) {
 
 /// One element of `stages`: a mapping with the stage's name as its only key.
 void read_stage(const Value& element, std::vector<kv::Stage>& stages, kv::LayerBudget& layer_budget,
-                NameResolver& resolver) {
+                NameResolver& resolver, const Model* model) {
   static const std::vector<std::string> kNames{"evict", "pool", "low_rank", "quantize"};
   const std::vector<std::string> keys = element.keys();
   if (!element.is_map()) return;
@@ -117,7 +117,9 @@ void read_stage(const Value& element, std::vector<kv::Stage>& stages, kv::LayerB
   const Value low_rank = element.at("low_rank");
   const Value quantize = element.at("quantize");
   if (evict.exists()) {
-    stages.emplace_back(read_evict(evict, resolver));
+    kv::Evict stage = read_evict(evict, resolver);
+    read_heads_file(evict, stage, layer_budget, resolver, model);
+    stages.emplace_back(std::move(stage));
     if (const Value budget = evict.at("budget"); budget.exists()) layer_budget = read_layer_budget(budget);
   }
   if (pool.exists()) stages.emplace_back(read_pool(pool));
@@ -125,7 +127,7 @@ void read_stage(const Value& element, std::vector<kv::Stage>& stages, kv::LayerB
   if (quantize.exists()) stages.emplace_back(read_quantize(quantize));
 }
 
-void read_compression(const Value& value, Setting& setting, std::int64_t head_dim, NameResolver& resolver) {
+void read_compression(const Value& value, Setting& setting, const Model* model, NameResolver& resolver) {
   constexpr std::size_t kMaxStages = 16;
   kv::Compression& compression = setting.compression;
   if (value.is_scalar() && value.text() == "none") return;  // identity under the default partition
@@ -133,15 +135,16 @@ void read_compression(const Value& value, Setting& setting, std::int64_t head_di
   read_partition(value, setting);
   const Value stages = value.at("stages");
   if (stages.exists() && !stages.is_null()) {
-    for (const Value& element : stages.items()) read_stage(element, compression.stages, setting.layer_budget, resolver);
+    for (const Value& element : stages.items())
+      read_stage(element, compression.stages, setting.layer_budget, resolver, model);
     if (compression.stages.size() > kMaxStages) {
       stages.error(fmt::format("expected at most {} stages, got {}", kMaxStages, compression.stages.size()));
       compression.stages.clear();
     }
   }
   read_schedule(value, setting);
-  if (head_dim <= 0) return;
-  const std::vector<std::string> problems = kv::contradictions(compression, head_dim);
+  if (model == nullptr) return;
+  const std::vector<std::string> problems = kv::contradictions(compression, model->head_dim);
   if (!problems.empty()) (stages.exists() ? stages : value).error(fmt::format("{}", fmt::join(problems, "; ")));
 }
 
@@ -309,14 +312,14 @@ void read_machine(const Value& root, Setting& setting, NameResolver& resolver) {
 
 Setting read_setting(const Value& root, NameResolver& resolver) {
   Setting setting;
-  std::int64_t head_dim = 0;
+  std::shared_ptr<const Model> served;
   const Value model = root.at("model");
   setting.model = model.as_string();
   if (!setting.model.empty()) {
     const NameResolver::Resolved& resolved = resolver.model(setting.model);
     if (!resolved.error.empty()) model.error(resolved.error);
     setting.model = resolved.path;
-    head_dim = resolved.head_dim;
+    served = resolved.model;
   }
   const Value gpu = root.at("gpu");
   setting.gpu = gpu.as_string();
@@ -333,7 +336,7 @@ Setting read_setting(const Value& root, NameResolver& resolver) {
   setting.page_size = cache.integer("page_size", {.fallback = 16, .min = 1, .max = 65536});
   setting.layout = enumerator(cache.choice("layout", {"per_head", "shared"}, "per_head"),
                               {kv::CacheLayout::per_head, kv::CacheLayout::shared});
-  read_compression(root.at("compression"), setting, head_dim, resolver);
+  read_compression(root.at("compression"), setting, served.get(), resolver);
   read_loss(root.at("loss"), setting.loss);
   read_measure(root.at("measure"), setting.measure);
   read_probe(root.at("probe"), setting);

@@ -83,7 +83,7 @@ std::shared_ptr<const kv::RecordedScores> TraceInputs::scores(const kv::Compress
     made->layers = trace_.info().layers;
     made->num_positions = num_compressed_;
     made->num_kv_heads = trace_.info().num_kv_heads;
-    made->budget = budget;
+    made->budget = fitted(budget);
     const std::vector<kv::LayerScores> given = stage.scorer == "file"
                                                    ? read_given_scores(stage, trace_.info(), num_compressed_)
                                                    : std::vector<kv::LayerScores>();
@@ -109,6 +109,20 @@ std::shared_ptr<const kv::RecordedScores> TraceInputs::scores(const kv::Compress
   return known;
 }
 
+kv::LayerBudget TraceInputs::fitted(kv::LayerBudget budget) const {
+  if (budget.heads_misfit.empty()) return budget;
+  const attention::TraceInfo& trace = trace_.info();
+  const auto table = kv::of_kv_heads(budget.heads, trace.num_model_layers, trace.num_query_heads, trace.num_kv_heads);
+  if (!table) {
+    throw InputError(fmt::format("{}, that of {} {} x {} or {} x {}", budget.heads_misfit, trace.origin,
+                                 trace.num_model_layers, trace.num_query_heads, trace.num_model_layers,
+                                 trace.num_kv_heads));
+  }
+  budget.heads = *table;
+  budget.heads_misfit.clear();
+  return budget;
+}
+
 bool TraceInputs::is_lazy(const kv::LayerBudget& budget, std::size_t layer) const {
   return budget.kind == kv::LayerBudget::Kind::lazy &&
          kv::lazy_share(layers_[layer], num_compressed_, {}) > budget.lazy_threshold;
@@ -117,12 +131,16 @@ bool TraceInputs::is_lazy(const kv::LayerBudget& budget, std::size_t layer) cons
 kv::Compression TraceInputs::setting_of_layer(const kv::Compression& setting, const kv::LayerBudget& budget,
                                               std::size_t layer) const {
   if (budget.kind == kv::LayerBudget::Kind::uniform) return setting;
+  const attention::TraceInfo& trace = trace_.info();
+  const kv::LayerBudget of_trace = fitted(budget);
   kv::Compression of_layer = setting;
   for (kv::Stage& stage : of_layer.stages) {
     auto* evict = std::get_if<kv::Evict>(&stage);
     if (evict == nullptr) continue;
-    evict->keep = kv::layer_keep(budget, evict->keep, trace_.info().layers[layer], trace_.info().num_model_layers,
-                                 num_compressed_, is_lazy(budget, layer));
+    evict->head_keep = kv::keep_by_head(of_trace, evict->keep, trace.layers[layer], trace.num_model_layers,
+                                        trace.num_kv_heads, num_compressed_);
+    evict->keep = kv::layer_keep(of_trace, evict->keep, trace.layers[layer], trace.num_model_layers, num_compressed_,
+                                 is_lazy(budget, layer));
   }
   return of_layer;
 }

@@ -45,6 +45,9 @@ class TraceInputs {
                                                  std::size_t layer) const;
 
  private:
+  /// A budget by head for this trace's model, where its table is not the served one's. @throws InputError when it is of
+  /// neither
+  [[nodiscard]] kv::LayerBudget fitted(kv::LayerBudget budget) const;
   [[nodiscard]] bool is_lazy(const kv::LayerBudget& budget, std::size_t layer) const;
 
   LossSetting loss_;

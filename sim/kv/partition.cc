@@ -156,4 +156,12 @@ std::int64_t keep_for_count(std::int64_t num, std::int64_t kept) {
   return 1'000'000 - ((num - kept) * 1'000'000 + num - 1) / num;
 }
 
+std::int64_t keep_ratio_of(std::int64_t num, std::int64_t kept) {
+  constexpr std::int64_t kAll = 1'000'000;
+  if (kept >= num || num <= 0) return kAll;
+  if (kept < 1) return 1;
+  const auto rounded = static_cast<std::int64_t>(static_cast<__int128>(kept) * kAll / num);
+  return std::max<std::int64_t>(1, num < kAll ? keep_for_count(num, kept) : rounded);
+}
+
 }  // namespace kvtide::kv

@@ -83,5 +83,7 @@ struct Block {
 /// The largest keep ratio of which kept_count() makes `kept` of `num`. Example: 51 of 103 -> 495145 (floor(103 *
 /// 0.504855) = 52 go). @param num 1..999999, @param kept 1..num
 [[nodiscard]] std::int64_t keep_for_count(std::int64_t num, std::int64_t kept);
+/// The same for any numbers: at least a millionth, at most all; of a million positions and more it is rounded down.
+[[nodiscard]] std::int64_t keep_ratio_of(std::int64_t num, std::int64_t kept);
 
 }  // namespace kvtide::kv

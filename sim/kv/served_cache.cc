@@ -145,7 +145,8 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
     std::int64_t layers = 0;
     std::int64_t stored = 0;
   };
-  std::map<std::tuple<std::size_t, std::size_t, PartsPerMillion, bool>, Count> layers_of;
+  using HeadKeeps = std::vector<PartsPerMillion>;
+  std::map<std::tuple<std::size_t, std::size_t, PartsPerMillion, HeadKeeps, bool>, Count> layers_of;
   const PartsPerMillion keep = keep_of(setting);
   for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
     std::size_t kind_index = model.kind_of_layer.empty() ? 0 : model.kind_of_layer[static_cast<std::size_t>(layer)];
@@ -163,7 +164,10 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
     const bool is_lazy = source < recorded.is_lazy.size() && recorded.is_lazy[source];
     const PartsPerMillion keep_of_owner =
         is_chosen ? layer_keep(recorded.budget, keep, owner, model.num_layers, num_positions, is_lazy) : keep;
-    Count& count = layers_of[{kind_index, source, keep_of_owner, is_merged}];
+    const HeadKeeps by_head = is_chosen ? keep_by_head(recorded.budget, keep, owner, model.num_layers,
+                                                       kinds[kind_index].num_kv_heads, num_positions)
+                                        : HeadKeeps{};
+    Count& count = layers_of[{kind_index, source, keep_of_owner, by_head, is_merged}];
     count.layers += 1;
     if (owner == layer) count.stored += 1;
   }
@@ -173,8 +177,8 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
       has_scores ? free_blocks(setting, recorded.num_positions) : std::vector<Block>{};
   served.is_arbitrary = has_scores && positional == nullptr && recorded_free.empty() && !served_free.empty();
   for (const auto& [place, count] : layers_of) {
-    const auto [kind_index, recorded_index, keep_of_layer, is_merged] = place;
-    const Compression of_layer = with_keep(setting, keep_of_layer);
+    const auto& [kind_index, recorded_index, keep_of_layer, by_head, is_merged] = place;
+    const Compression of_layer = with_keep(setting, keep_of_layer, by_head);
     const LayerKind& kind = kinds[kind_index];
     DistinctLayer& layer = served.layers.emplace_back();
     layer.kind = kind;
@@ -187,7 +191,9 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
       layer.cache = windowed_cache(layer, num_positions);
       continue;
     }
-    const std::int64_t num_distinct = has_scores ? std::min(kind.num_kv_heads, recorded.num_kv_heads) : 1;
+    const std::int64_t num_distinct = !by_head.empty() ? kind.num_kv_heads
+                                      : has_scores     ? std::min(kind.num_kv_heads, recorded.num_kv_heads)
+                                                       : 1;
     layer.heads_of_distinct.assign(static_cast<std::size_t>(num_distinct), 0);
     for (std::int64_t head = 0; head < kind.num_kv_heads; ++head)
       layer.heads_of_distinct[static_cast<std::size_t>(head % num_distinct)] += 1;
@@ -197,8 +203,8 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
                           {.num_positions = num_positions, .num_heads = num_distinct, .seed = recorded_index + 1});
     } else if (has_scores) {
       for (std::int64_t head = 0; head < num_distinct; ++head) {
-        scores.push_back(tiled(recorded.scores[recorded_index][static_cast<std::size_t>(head)], recorded_free,
-                               served_free, num_positions));
+        scores.push_back(tiled(recorded.scores[recorded_index][static_cast<std::size_t>(head % recorded.num_kv_heads)],
+                               recorded_free, served_free, num_positions));
       }
     }
     layer.cache = compress_layer(of_layer, num_positions, num_distinct, layer.head_dim, scores, nullptr);

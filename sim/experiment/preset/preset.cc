@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "base/data_directory.h"
@@ -33,13 +34,16 @@ void override_with(Document& preset, const std::string& path, const Value& given
   }
 }
 
+/// Keys of an evict stage that may stand beside `preset`.
+constexpr std::array kEvictKeys{"keep_ratio", "heads_file", "share", "beta"};
+
 /// @return false when no stage evicts
-bool set_keep_ratio(Document& preset, const Value& keep_ratio) {
+bool set_of_evict(Document& preset, const std::string& key, const Value& value) {
   bool found = false;
   std::size_t index = 0;
   for (const Value& stage : preset.root().at("stages").items()) {
     if (stage.is_map() && stage.at("evict").exists()) {
-      preset.set(fmt::format("stages[{}].evict.keep_ratio", index), keep_ratio);
+      preset.set(fmt::format("stages[{}].evict.{}", index, key), value);
       found = true;
     }
     ++index;
@@ -88,10 +92,10 @@ void expand_preset(Document& document) {
     if (!is_name) {
       for (const std::string& key : compression.keys()) {
         if (key == "preset") continue;
-        if (key == "keep_ratio") {
-          if (!set_keep_ratio(expanded, compression.at(key))) {
+        if (std::ranges::find(kEvictKeys, key) != kEvictKeys.end()) {
+          if (!set_of_evict(expanded, key, compression.at(key))) {
             compression.at(key).error(
-                fmt::format("preset {} evicts nothing, so there is no ratio to set", preset.name));
+                fmt::format("preset {} evicts nothing, so there is no {} to set", preset.name, key));
           }
         } else {
           override_with(expanded, key, compression.at(key));

@@ -4,7 +4,7 @@
 //
 // Beside `preset` any key of a compression may be given and replaces that part of the preset:
 //   compression: {preset: snapkv, keep_ratio: 0.25, protect: {window: 32}}
-// `keep_ratio` goes to every evict stage; other mappings are merged key by key, lists are replaced whole.
+// `keep_ratio`, `heads_file`, `share` and `beta` go to every evict stage; other mappings are merged key by key, lists are replaced whole.
 
 #include <string>
 #include <string_view>

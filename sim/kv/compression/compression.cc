@@ -468,6 +468,7 @@ LayerCache compress_layer(const Compression& setting, std::int64_t num_positions
   for (Stage stage : setting.stages) {
     if (auto* evict = std::get_if<Evict>(&stage)) {
       evict->keep = keep_beside_anchors(evict->keep, num_positions, num_anchors);
+      for (PartsPerMillion& keep : evict->head_keep) keep = keep_beside_anchors(keep, num_positions, num_anchors);
     }
     std::visit([&](const auto& s) { apply(s, layer); }, stage);
   }

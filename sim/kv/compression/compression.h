@@ -75,6 +75,8 @@ struct Evict {
   PartsPerMillion keep = 500000;  ///< kept / original, in (0, 1e6]
   HeadScope heads = HeadScope::per_head;
   ScorerParameters parameters = {};
+  /// [kv_head] instead of `keep` and in place of `threshold`, where each head of the layer has its own (head_budget.h).
+  std::vector<PartsPerMillion> head_keep = {};
   BlockScore block_score = BlockScore::sum;
   Selection selection = Selection::top;
   std::int64_t low_entropy_kept = 4;   ///< entropy_gated: positions that a block of low entropy keeps

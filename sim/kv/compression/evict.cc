@@ -255,6 +255,14 @@ std::vector<PositionMask> choose_by_threshold(double threshold, const std::vecto
 
 std::vector<PositionMask> choose_kept_of_layer(const Evict& stage, std::vector<std::vector<double>> scores,
                                                const std::vector<PositionMask>& is_protected) {
+  if (!stage.head_keep.empty()) {
+    KVTIDE_ASSERT(stage.head_keep.size() == scores.size(), "a keep ratio for each head of the layer");
+    std::vector<PositionMask> by_head;
+    for (std::size_t head = 0; head < scores.size(); ++head) {
+      by_head.push_back(choose_kept(scores[head], is_protected[head], stage.head_keep[head]));
+    }
+    return by_head;
+  }
   if (stage.threshold) return choose_by_threshold(*stage.threshold, scores, is_protected);
   if (stage.heads == HeadScope::adaptive) return choose_adaptively(stage, scores, is_protected);
   if (stage.heads == HeadScope::shared) {

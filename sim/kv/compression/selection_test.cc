@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "kv/compression/critical_stage.h"
 #include "kv/compression/evict.h"
@@ -130,7 +131,7 @@ TEST(SharedHeads, ChooseByTheSumOfTheirScores) {
 TEST(Threshold, KeepsWhatScoresEnoughAndNeverNothing) {
   Evict stage;
   stage.threshold = 3;
-  const auto runs = evicted_runs(blocks_of(1, stage), 4, {{4, 3, 2, 9}, {1, 2, 1, 0}});
+  const auto runs = evicted_runs(blocks_of(1, stage), 4, {{4, 3, std::nextafter(3.0, 0.0), 9}, {1, 2, 1, 0}});
   EXPECT_EQ(runs[0], (PositionRuns{{2, 3}}));
   EXPECT_EQ(runs[1], (PositionRuns{{0, 1}, {2, 4}}));
 }
