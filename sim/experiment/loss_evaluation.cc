@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "experiment/attention_flow.h"
+#include "experiment/merged_trace.h"
 #include "experiment/prefix_evaluation.h"
 #include "experiment/probe_evaluation.h"
 #include "experiment/resolved_compression.h"
@@ -35,14 +36,17 @@ const std::vector<double>& chosen_metric(LossMetric metric, const loss::Position
   return loss.mass_loss;
 }
 
-std::vector<kv::LayerCache> compress_trace(const kv::Compression& setting, const kv::LayerBudget& budget,
+std::vector<kv::LayerCache> compress_trace(const Setting& run, const kv::Compression& setting,
                                            const TraceInputs& trace) {
+  const kv::LayerBudget& budget = run.layer_budget;
   const auto scores = scores_for(setting, budget, trace);
+  const std::vector<kv::LayerTensors> merged = merged_trace(run.sharing, trace);
+  const std::vector<kv::LayerTensors>& layers = merged.empty() ? trace.layers() : merged;
   std::vector<kv::LayerCache> caches;
-  for (std::size_t layer = 0; layer < trace.layers().size(); ++layer) {
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     caches.push_back(kv::compress_layer(trace.setting_of_layer(setting, budget, layer), trace.num_compressed(),
                                         trace.info().num_kv_heads, trace.info().head_dim, scores->scores[layer],
-                                        &trace.layers()[layer]));
+                                        &layers[layer]));
   }
   return caches;
 }
@@ -196,8 +200,8 @@ void average_over_requests(const Run& run, const kv::Compression& setting, const
   for (std::int64_t request = 1; request < requests; ++request) {
     kv::Compression drawn = setting;
     drawn.grid_offset = static_cast<std::int64_t>(offsets.below(static_cast<std::uint64_t>(setting.block_size)));
-    loss::PositionLoss other = loss::measure_loss(
-        trace.reference(), compress_trace(drawn, run.setting.layer_budget, trace), run.setting.loss.heads);
+    loss::PositionLoss other =
+        loss::measure_loss(trace.reference(), compress_trace(run.setting, drawn, trace), run.setting.loss.heads);
     std::vector<const std::vector<double>*> profiles;
     each_profile(other, [&](std::vector<double>& values) { profiles.push_back(&values); });
     std::size_t next = 0;
@@ -239,7 +243,7 @@ MeasuredLoss measured_loss(const Run& run, const kv::Compression& setting, const
   const LossSetting& asked = run.setting.loss;
   const std::int64_t num_positions = trace.num_compressed();
   const loss::PositionLoss loss =
-      loss::measure_loss(trace.reference(), compress_trace(setting, run.setting.layer_budget, trace), asked.heads);
+      loss::measure_loss(trace.reference(), compress_trace(run.setting, setting, trace), asked.heads);
   MeasuredLoss measured;
   measured.profile = head_of(chosen_metric(asked.metric, loss), num_positions);
   measured.spans = loss::span_statistics(measured.profile, head_of(loss.attention, num_positions),
@@ -251,7 +255,7 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
   const kv::Compression setting = resolved_compression(run, trace);
   const LossSetting& asked = run.setting.loss;
   const std::int64_t num_positions = trace.num_compressed();
-  const std::vector<kv::LayerCache> caches = compress_trace(setting, run.setting.layer_budget, trace);
+  const std::vector<kv::LayerCache> caches = compress_trace(run.setting, setting, trace);
   loss::PositionLoss loss = loss::measure_loss(trace.reference(), caches, asked.heads);
   if (asked.requests > 1) average_over_requests(run, setting, trace, loss, result);
   const std::vector<std::uint8_t> is_protected = protected_positions(setting, num_positions);
@@ -315,14 +319,18 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
   result.texts["period_certainty"] = verdict.certainty;
   add_phase(profile, by_head, is_protected, verdict, setting.block_size, setting.grid_offset, result);
 
+  const bool is_merged = run.setting.sharing.merges;
   if (run.setting.measure.position_scan) {
-    if (run.setting.probe) {
+    if (run.setting.probe && is_merged) {
+      result.warnings.emplace_back("probe: not measured with share_layers");
+    } else if (run.setting.probe) {
       evaluate_probe_scan(run, setting, trace, result);
     } else {
       add_position_scan(profile, asked.span, result);
     }
   }
-  if (run.setting.measure.prefix_scan) evaluate_prefix_scan(run, setting, trace, result);
+  // Merging goes position by position: a prefix moves nothing.
+  if (run.setting.measure.prefix_scan && !is_merged) evaluate_prefix_scan(run, setting, trace, result);
 }
 
 }  // namespace kvtide::experiment

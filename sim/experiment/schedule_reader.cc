@@ -109,13 +109,6 @@ std::string unserved_keys(const Setting& setting) {
 std::vector<std::string> schedule_warnings(const Setting& setting) {
   std::vector<std::string> warnings;
   const kv::Evict* evict = evict_of(setting.compression);
-  if (setting.sharing != kv::LayerSharing{}) {
-    warnings.emplace_back(setting.sharing.merges
-                              ? "share_layers: the loss of merging is not measurable on this trace: no two of its "
-                                "layers are known to be neighbours"
-                              : "share_layers: loss is not measurable on this trace: models that share layers are "
-                                "trained so, and the recorded one is not");
-  }
   if (setting.schedule.prefill_chunk > 0 && evict != nullptr && !kv::find_scorer(evict->scorer).needs.positions_only) {
     warnings.push_back(
         fmt::format("prefill_chunk: the loss is that of {} over the whole prompt; chosen chunk by chunk it may keep "

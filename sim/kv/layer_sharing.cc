@@ -12,9 +12,13 @@ bool LayerSharing::is_shared(std::int64_t layer, std::int64_t num_layers) const 
   return owner(layer, num_layers) != layer || (layer + 1 < num_layers && owner(layer + 1, num_layers) == layer);
 }
 
+std::int64_t retained_positions(std::int64_t num_positions, PartsPerMillion retained) {
+  return (num_positions * retained + 999'999) / 1'000'000;
+}
+
 Bytes merged_bytes(const LayerSharing& sharing, std::int64_t num_positions, std::int64_t head_dim) {
   if (!sharing.merges) return 0;
-  const std::int64_t retained = (num_positions * sharing.retained + 999'999) / 1'000'000;
+  const std::int64_t retained = retained_positions(num_positions, sharing.retained);
   return static_cast<Bytes>(num_positions * 4 + retained * (4 * head_dim + 4));
 }
 

@@ -33,6 +33,9 @@ struct LayerSharing {
   [[nodiscard]] bool is_shared(std::int64_t layer, std::int64_t num_layers) const;
 };
 
+/// ceil(num_positions * retained), of every head and layer that merges. Example: 5 % of 1,001: 51.
+[[nodiscard]] std::int64_t retained_positions(std::int64_t num_positions, PartsPerMillion retained);
+
 /// What a merged layer stores and reads of its own, one KV head: lengths of K and V of every position (2 B each), and
 /// retained positions with their index (4 B).
 /// Example: 1,000 positions, head_dim 128, 5 % retained: 4,000 + 50 * (512 + 4) = 29,800 B. @return 0 unless it merges
