@@ -31,6 +31,12 @@ std::vector<kv::LayerScores> read_given_scores(const kv::Evict& stage, const att
     throw InputError(fmt::format("{}: say which with `method:` (it holds {})", file.path, fmt::join(names, ", ")));
   }
   const KeptMethod& method = file.methods.front();
+  if (method.kept.empty() && method.scores.empty()) {
+    throw InputError(fmt::format(
+        "{}: /{}: expected kept [layer, ratio, kv_head, token] or scores [layer, kv_head, token], found neither: it "
+        "does not choose among positions",
+        file.path, method.name));
+  }
   if (file.num_kv_heads != info.num_kv_heads || file.num_tokens < num_positions) {
     throw InputError(fmt::format("{}: /{}: expected {} KV heads and at least {} tokens as {} has, got {} and {}",
                                  file.path, method.name, info.num_kv_heads, num_positions, info.origin,

@@ -91,6 +91,8 @@ TEST_F(GivenScores, WhatDoesNotFitTheTraceIsRefusedByName) {
   write(true, true, "Other");
   EXPECT_THAT(error_of(stage()), HasSubstr("Mine, Other"));
   EXPECT_EQ(error_of(stage(500000, "Other")), "");
+  write(false, false);
+  EXPECT_THAT(error_of(stage()), HasSubstr("/Mine: expected kept [layer, ratio, kv_head, token] or scores"));
 }
 
 }  // namespace

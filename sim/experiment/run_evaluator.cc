@@ -11,6 +11,7 @@
 #include "experiment/loss_evaluation.h"
 #include "experiment/machine_evaluation.h"
 #include "experiment/machine_timeline.h"
+#include "experiment/merged_trace.h"
 #include "experiment/resolved_compression.h"
 #include "experiment/schedule_reader.h"
 #include "experiment/serving_evaluation.h"
@@ -54,6 +55,17 @@ std::shared_ptr<T> shared_value(std::mutex& mutex,
   }
 }
 
+/// Files that a setting names must fit the trace, of which the reader of the setting knows nothing.
+void check_files(const Setting& setting, const TraceInputs& trace) {
+  const bool reads_choices = std::ranges::any_of(setting.compression.stages, [](const kv::Stage& stage) {
+    const auto* evict = std::get_if<kv::Evict>(&stage);
+    return evict != nullptr && evict->scorer == "file";
+  });
+  if (reads_choices) (void)scores_for(setting.compression, setting.layer_budget, trace);
+  if (!setting.layer_budget.heads_misfit.empty())
+    (void)trace.setting_of_layer(setting.compression, setting.layer_budget, 0);
+}
+
 /// Traces kept for later runs; a sweep over seeds of a synthetic trace would fill the memory otherwise.
 constexpr std::size_t kTracesKept = 8;
 
@@ -69,7 +81,7 @@ void RunEvaluator::prepare(const Experiment& experiment) {
     checked = &run;
   }
   for (const Run& run : experiment.runs) {
-    if (run.setting.trace.kind == TraceKind::recorded) (void)trace(run.setting);
+    if (run.setting.trace.kind == TraceKind::recorded) check_files(run.setting, *trace(run.setting));
   }
 }
 
@@ -110,19 +122,20 @@ RunResult RunEvaluator::evaluate(const Run& run) {
     evaluate_machine(run, setting, *model(run.setting.model), *gpu(run.setting), *scores, result);
   }
   for (const std::string& warning : schedule_warnings(run.setting)) result.warnings.push_back(warning);
+  const std::string unmeasurable = unmeasurable_reason(run.setting.sharing, inputs->info());
+  if (!unmeasurable.empty()) result.warnings.push_back(unmeasurable);
   const bool is_timed = measure.time || run.setting.serving;
   const auto machine = is_timed ? gpu(run.setting) : nullptr;
   result.texts["extrapolates"] =
       fmt::format("{}", fmt::join(extrapolations(run.setting, machine ? &machine->profile() : nullptr), "; "));
-  const bool is_measurable = run.setting.sharing == kv::LayerSharing{};
-  if (is_measurable && (measure.loss || measure.position_scan || measure.prefix_scan || measure.detail))
+  if (unmeasurable.empty() && (measure.loss || measure.position_scan || measure.prefix_scan || measure.detail))
     evaluate_loss(run, *inputs, result);
   if (run.setting.serving) {
     const kv::Compression setting = resolved_compression(run, *inputs);
     const auto scores = scores_for(setting, run.setting.layer_budget, *inputs);
     evaluate_serving(run, setting, *model(run.setting.model), *gpu(run.setting), *scores, result);
     add_expected_loss(*run.setting.serving, result);
-    if (is_measurable) evaluate_fronts(run, setting, *inputs, result);
+    if (run.setting.sharing == kv::LayerSharing{}) evaluate_fronts(run, setting, *inputs, result);
   }
   return result;
 }
