@@ -67,6 +67,7 @@ kv::RecordedScores made_up_scores(const Setting& setting, std::int64_t num_posit
 std::string peer_name(const std::string& preset) {
   static const std::map<std::string, std::string> names{
       {"adakv", "AdaKV_SnapKV"},
+      {"blockpress", "Block128_KeyDiff"},
       {"chunkkv", "ChunkKV20_SnapKV"},
       {"chunkpress", "Chunk256_Knorm"},
       {"compactor", "Compactor"},
@@ -74,13 +75,17 @@ std::string peer_name(const std::string& preset) {
       {"criticaladakv", "CriticalAdaKV_SnapKV"},
       {"criticalkv", "CriticalKV_SnapKV"},
       {"cur", "CUR"},
+      {"entropy-gated-chunkkv", "EntropyGatedChunkKV10_SnapKV"},
       {"expected-attention", "ExpectedAttention"},
       {"keydiff", "KeyDiff"},
       {"knorm", "Knorm"},
       {"lagkv", "LagKV"},
+      {"leverage", "LeverageScore"},
       {"merging-knorm", "Merging_Knorm"},
+      {"non-causal-attention", "NonCausalAttn"},
       {"observed-attention", "ObservedAttention"},
       {"pyramidkv", "PyramidKV"},
+      {"random", "Random_seed0"},
       {"simlayerkv", "SimLayerKV"},
       {"snapkv", "SnapKV"},
       {"streamingllm", "StreamingLLM"},
@@ -124,6 +129,7 @@ CatalogueEntry catalogue_entry(const Preset& preset, const std::string& model_na
   kv::CacheEvent everything;
   everything.num_positions = context_tokens;
   everything.completed_blocks = context_tokens / setting.compression.block_size;
+  everything.flushed_positions = everything.flushed_values = context_tokens;
   entry.compress_flop_per_token =
       timeline.compression_work(everything).flops * static_cast<double>(model.num_layers) / tokens;
   for (const kv::LayerAttention& layer : timeline.attention()) {

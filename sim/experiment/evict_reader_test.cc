@@ -133,7 +133,9 @@ TEST_F(EvictStage, ATableOfHeadsSetsTheBudgetOfEach) {
   EXPECT_EQ(headkv.layer_budget.kind, kv::LayerBudget::Kind::heads);
   EXPECT_EQ(headkv.layer_budget.heads.num_heads, 8);
   EXPECT_EQ(headkv.layer_budget.heads.scores.at(1), 5.5);  // heads 4..7
-  EXPECT_EQ(headkv.layer_budget.head_rule, (kv::HeadRule{.beta = 2, .window = 64}));
+  EXPECT_FALSE(headkv.layer_budget.head_rule.keeps_whole_heads);
+  EXPECT_EQ(headkv.layer_budget.head_rule.beta, 2);
+  EXPECT_EQ(headkv.layer_budget.head_rule.window, 64);
   EXPECT_EQ(std::get<kv::Evict>(headkv.compression.stages.at(0)).heads, kv::HeadScope::per_head);
   write(32, 8);
   const Setting duo = budget("{preset: duoattention, heads_file: heads.tsv, share: 0.25}");

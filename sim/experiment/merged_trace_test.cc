@@ -34,7 +34,7 @@ TEST(MergedTrace, LayersOfAGroupAreReadBackWithOneDirection) {
   TraceSource source;
   source.kind = TraceKind::synthetic;
   source.synthetic_kind = "rope";
-  source.parameters = {{"layers", 4}, {"tokens", 64}};
+  source.parameters = {{"layers", 4}, {"tokens", 256}};
   LossSetting loss;
   loss.measure_queries = MeasureQueries::answer;
   const TraceInputs trace(source, loss, 1);

@@ -21,6 +21,26 @@ Preset tokens(std::string name, std::vector<std::string> aliases, std::string su
                       sinks, window, stage)};
 }
 
+/// One evict stage over single positions, chosen chunk by chunk; the last chunk counts as it is.
+Preset chunks(std::string name, std::vector<std::string> aliases, std::string summary, std::string paper,
+              std::int64_t chunk, const std::string& stage) {
+  return {std::move(name),
+          std::move(aliases),
+          "evict",
+          std::move(summary),
+          std::move(paper),
+          "",
+          fmt::format("block_size: {}\nprotect: {{sinks: 0, window: 0, filling_block: false}}\nstages:\n"
+                      "  - evict: {{granularity: token, keep_ratio: 0.5, {}}}\n",
+                      chunk, stage)};
+}
+
+/// The same with kept keys turned to their ranks, so that positions are slots of the cache.
+Preset in_slots(Preset preset) {
+  preset.yaml += "positions: {kind: contiguous}\n";
+  return preset;
+}
+
 /// One evict stage over blocks.
 Preset blocks(std::string name, std::vector<std::string> aliases, std::string family, std::string summary,
               std::string paper, std::int64_t block_size, const std::string& stage, std::string differs = "",
@@ -54,7 +74,8 @@ std::vector<Preset> evicting_presets() {
       tokens("observed-attention", {}, "kvpress ObservedAttention: attention per query that could see the position",
              "arXiv 2306.14048", "scorer: observed_attention"),
       tokens("streamingllm", {"streaming-llm", "sink"}, "StreamingLLM: four sinks and the newest positions",
-             "arXiv 2309.17453", "scorer: streaming", "positions keep their numbers; the original counts cache slots"),
+             "arXiv 2309.17453", "scorer: streaming",
+             "positions keep their numbers; streamingllm-slots counts cache slots"),
       tokens("snapkv", {}, "SnapKV: pooled attention of the last 64 queries", "arXiv 2404.14469", "scorer: snapkv"),
       tokens("tova", {}, "TOVA: attention of the last query", "arXiv 2401.06104", "scorer: tova"),
       tokens("adakv", {"ada-kv", "ada-snapkv"}, "Ada-KV: SnapKV scores, one budget for all heads of a layer",
@@ -68,7 +89,33 @@ std::vector<Preset> evicting_presets() {
       tokens("capkv", {"cap"}, "CapKV: leverage of values, weighted by likeness to queries to come", "arXiv 2604.25975",
              "scorer: cap"),
       tokens("compactor", {}, "Compactor: leverage and non-causal attention", "arXiv 2507.08143", "scorer: compactor"),
-      tokens("chunkpress", {}, "kvpress ChunkPress: the same share of every 1,024 positions", "",
+      in_slots(tokens("streamingllm-slots", {"attention-sinks"},
+                      "StreamingLLM with positions that are slots of the cache, as in its paper", "arXiv 2309.17453",
+                      "scorer: streaming")),
+      in_slots(tokens(
+          "finch", {}, "FINCH: attention of the last 64 queries that can see a position; kept keys close ranks",
+          "doi 10.1162/tacl_a_00716", "scorer: finch", "the window is the newest 64 positions, not the question")),
+      tokens("leverage", {"leverage-score"}, "Leverage of keys before RoPE, by a random sketch", "arXiv 2507.08143",
+             "scorer: leverage"),
+      tokens("non-causal-attention", {"noncausalattn"}, "Attention within chunks of 256, both ways", "arXiv 2507.08143",
+             "scorer: non_causal"),
+      tokens("random", {}, "Random positions: what any method should beat", "", "scorer: random"),
+      chunks("entropy-gated-chunkkv", {"entropy-gated"},
+             "ChunkKV in chunks of 10, of which high ones of low entropy keep their best 4", "", 10,
+             "scorer: snapkv, selection: entropy_gated, low_entropy_kept: 4"),
+      chunks("blockpress", {"block-press"},
+             "kvpress BlockPress: blocks of 128 join in turn, the best by KeyDiff survive", "arXiv 2504.15364", 128,
+             "scorer: keydiff, selection: iterative"),
+      {"snapkv-think",
+       {"composed-snapkv-think"},
+       "evict",
+       "SnapKV, and of what stays 60 % of the key channels",
+       "arXiv 2407.21018",
+       "channels are chosen once",
+       "block_size: 1\nprotect: {sinks: 0, window: 32}\nstages:\n"
+       "  - evict: {scorer: snapkv, granularity: token, keep_ratio: 0.5}\n"
+       "  - low_rank: {k_share: 0.6, v_share: 1, scope: sequence, channels: true}\n"},
+      chunks("chunkpress", {}, "kvpress ChunkPress: the same share of every 1,024 positions", "", 1024,
              "scorer: snapkv, selection: quota"),
       blocks("chunkkv", {}, "evict", "ChunkKV: chunks of 20, one choice for all heads", "arXiv 2502.00299", 20,
              "scorer: snapkv, heads: shared, block_score: mean", "indices are not reused over layers"),
@@ -96,7 +143,7 @@ std::vector<Preset> evicting_presets() {
        "heads",
        "DuoAttention: retrieval heads keep everything, the others 64 sinks and the newest 256",
        "arXiv 2410.10819",
-       "retrieval heads are those that look far back in the trace, not those of a learned pattern",
+       "without `heads_file` retrieval heads are those that look far back in the trace, not those of a learned pattern",
        "block_size: 1\nprotect: {sinks: 64, window: 256}\nstages:\n"
        "  - evict: {scorer: retrieval_heads, granularity: token, threshold: 0.5}\n"},
       {"headkv",
@@ -104,7 +151,9 @@ std::vector<Preset> evicting_presets() {
        "heads",
        "HeadKV: budgets of a layer's heads by how far they look back, positions by SnapKV",
        "arXiv 2410.19258",
-       "importance from the trace, not from needle probes; heads of one layer share a budget, not those of all",
+       "without `heads_file` importance from the trace, and heads of one layer share a budget, not those of all; "
+       "average, "
+       "not maximum pooling",
        "block_size: 1\nprotect: {sinks: 0, window: 0}\nstages:\n"
        "  - evict: {scorer: headkv, granularity: token, keep_ratio: 0.5, heads: adaptive, safeguard: 0.2}\n"},
       {"razorattention",
@@ -112,7 +161,7 @@ std::vector<Preset> evicting_presets() {
        "heads",
        "RazorAttention: as DuoAttention, and one entry for all that a head dropped",
        "arXiv 2407.15891",
-       "retrieval heads are those that look far back in the trace, not echo and induction heads",
+       "without `heads_file` retrieval heads are those that look far back in the trace, not echo and induction heads",
        "block_size: 1\nprotect: {sinks: 4, window: 256}\nstages:\n"
        "  - evict: {scorer: retrieval_heads, sinks: 4, granularity: token, threshold: 0.5, rest: compensated}\n"},
       merged(tokens("d2o", {}, "D2O: heavy hitters, the others averaged into the most similar kept position",

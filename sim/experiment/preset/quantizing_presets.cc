@@ -36,6 +36,21 @@ Preset kivi(const std::string& name, std::vector<std::string> aliases, const std
                       format)};
 }
 
+Preset hugging_face(const std::string& name, std::vector<std::string> aliases, const std::string& format) {
+  return {
+      name,
+      std::move(aliases),
+      "quantize",
+      fmt::format(
+          "transformers QuantizedCache: {}, groups of 64 channels, the whole prompt at once, then 128 at a time",
+          format),
+      "",
+      "the backends' own search for better scales (hqq) is not here",
+      fmt::format("block_size: 64\nprotect: {{sinks: 0, window: 0}}\nstages:\n  - quantize: {{format: {}, group: 64, "
+                  "k_axis: token, v_axis: token, residual: 128, residual_from: prompt}}\n",
+                  format)};
+}
+
 Preset blockwise(std::string name, std::vector<std::string> aliases, std::string summary, std::string paper,
                  std::string differs, std::int64_t block_size, std::int64_t sinks, std::int64_t window,
                  const std::string& stage) {
@@ -56,6 +71,8 @@ const std::string kSkippedLayers =
 
 std::vector<Preset> quantizing_presets() {
   return {
+      per_token("bf16", {"bfloat16"}, "16 bits with 8 significant ones, of a model that was recorded with more", "",
+                "format: bf16"),
       per_token("fp8", {"fp8-e4m3", "fp8_e4m3"}, "vLLM, SGLang --kv-cache-dtype fp8: E4M3 with scale 1",
                 "arXiv 2209.05433", "format: fp8_e4m3"),
       per_token("fp8-e5m2", {"fp8_e5m2"}, "--kv-cache-dtype fp8_e5m2: E5M2, no scale", "arXiv 2209.05433",
@@ -84,6 +101,8 @@ std::vector<Preset> quantizing_presets() {
                 "format: mxfp8"),
       kivi("kivi-int2", {"kivi", "kivi-2", "kivi2"}, "int2"),
       kivi("kivi-int4", {"kivi-4", "kivi4"}, "int4"),
+      hugging_face("hf-quantized-int4", {"quantizedcache", "hf-quantized"}, "int4"),
+      hugging_face("hf-quantized-int2", {}, "int2"),
       per_token("turboquant-4", {"turboquant", "turboquant-4bit-nc"}, "TurboQuant: 4-bit keys and values",
                 "arXiv 2504.19874", "format: turboquant4", kSkippedLayers),
       per_token("turboquant-3", {"turboquant-3bit-nc"}, "TurboQuant: 3-bit keys and values", "arXiv 2504.19874",

@@ -64,6 +64,25 @@ std::vector<Preset> reducing_presets() {
        "block_size: 1\nprotect: {sinks: 0, window: 0}\nstages:\n"
        "  - low_rank: {k_share: 0.5, v_share: 0.5, scope: model, heads: 4, k_rope: pre}\n"
        "  - quantize: {format: qserve_kv4}\n"},
+      {"asvd",
+       {},
+       "low rank",
+       "ASVD: half of the rank of all heads' projections together, keys before RoPE, bases part of the weights",
+       "arXiv 2312.05821",
+       "directions are weighed by the stored rows themselves, not by a calibration set's activations; one rank for all "
+       "layers",
+       "block_size: 1\nprotect: {sinks: 0, window: 0}\nstages:\n"
+       "  - low_rank: {k_share: 0.5, v_share: 0.5, scope: model, heads: 8, k_rope: pre}\n"},
+      {"eigenattention",
+       {"eigen-attention"},
+       "low rank",
+       "EigenAttention: 60 % of the channels of every head, found once",
+       "arXiv 2408.05646",
+       "bases come from the stored rows, not from calibration with queries; ranks are equal, and keys are rebuilt as "
+       "they are "
+       "read",
+       "block_size: 1\nprotect: {sinks: 0, window: 0}\nstages:\n"
+       "  - low_rank: {k_share: 0.6, v_share: 0.6, scope: model, heads: 1, k_rope: pre}\n"},
       {"xkv",
        {},
        "low rank",
@@ -110,8 +129,9 @@ std::vector<Preset> reducing_presets() {
        "layers",
        "MiniCache: from the middle on, two layers are stored as one direction and two lengths, 5 % as they are",
        "arXiv 2405.14366",
-       "no loss: the trace has no neighbouring layers; retained positions are a fixed share; not quantized as in the "
-       "paper",
+       "halfway between the two directions; retained positions are a fixed share; not quantized as in the paper; its "
+       "loss "
+       "needs a trace with neighbouring layers",
        "block_size: 1\nprotect: {sinks: 0, window: 0}\n"
        "share_layers: {group: 2, from: 0.5, merges: true, retained: 0.05}\nstages: []\n"},
   };
