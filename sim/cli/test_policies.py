@@ -67,13 +67,14 @@ def test_choices_of_another_program_are_kept_exactly(tmp_path):
     np.testing.assert_array_equal(stored, expected)
 
 
-def test_a_file_without_the_methods_ratio_is_refused_in_the_run(tmp_path):
+def test_a_file_without_the_methods_ratio_is_refused_before_the_run(tmp_path):
     with h5py.File(tmp_path / "mine.h5", "w") as file:
         file.attrs["layers"], file.attrs["ratios"] = [9, 18], [0.75]
         file["Mine/kept"] = np.ones((2, 1, 3, 2048), np.uint8)
-    done, _ = run(tmp_path, compression=compression(scorer="file", kept="mine.h5", keep_ratio=0.5))
-    assert done.returncode == 1
-    assert "no choice at keep_ratio 0.5" in done.stderr + done.stdout
+    done, out = run(tmp_path, compression=compression(scorer="file", kept="mine.h5", keep_ratio=0.5))
+    assert done.returncode == 2
+    assert "no choice at keep_ratio 0.5" in done.stderr
+    assert not out.exists()
 
 
 def test_a_budget_that_falls_with_depth_keeps_what_its_table_says(tmp_path):

@@ -14,7 +14,8 @@ LayerTensors layer_of(const std::vector<std::array<float, 2>>& rows) {
   LayerTensors layer = testing::random_layer(1, static_cast<std::int64_t>(rows.size()), 2, 1, 0);
   HeadTensors& head = layer.front();
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    const Eigen::RowVector2f values(rows[row][0], rows[row][1]);
+    Eigen::RowVectorXf values(2);
+    values << rows[row][0], rows[row][1];
     for (RowMatrix* part : {&head.k_pre, &head.k_post, &head.v}) part->row(static_cast<std::int64_t>(row)) = values;
   }
   return layer;
