@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
+from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, PercentFormatter
+from matplotlib.transforms import Bbox
 
 from . import palette, views
 from .captions import phase_title
@@ -64,10 +66,11 @@ def plot_catalogue(axes: Axes, results: Results) -> None:
         else:
             near.append(view.policy[index])
     front = {view.policy[index] for index in view.front}
+    labels = []
     for x, y, names in labelled:
         text = names[0] if len(names) == 1 else ", ".join(names) if len(names) == 2 else f"{names[0]} and {len(names) - 1} more"
-        axes.annotate(text, (x, y), xytext=(3, 2), textcoords="offset points", fontsize=5.5, rotation=20,
-                      color="black" if names[0] in front else palette.GREY)
+        labels.append(axes.annotate(text, (x, y), xytext=(3, 2), textcoords="offset points", fontsize=5.5,
+                                    color="black" if names[0] in front else palette.GREY))
     if np.isfinite(time).any():
         bar = axes.figure.colorbar(points, ax=axes, label="decode step (ms)", ticks=LogLocator(subs=(1, 2, 5)), format="%g")
         bar.ax.minorticks_off()
@@ -75,6 +78,21 @@ def plot_catalogue(axes: Axes, results: Results) -> None:
     metric = views.settings.loss_metric(results)
     _loss_axis(axes, metric, f"{METRIC_TITLES.get(metric, metric)} in the worst span")
     axes.set_ylim(bottom=-0.03 * view.worst.max())
+    _keep_apart(labels)
+
+
+def _keep_apart(labels: list[Annotation]) -> None:
+    """Moves each label to the side of its point where no earlier one lies; one that finds no room is left out, its point stays."""
+    placed: list[Bbox] = []
+    for label in labels:
+        for x, y, side in ((3, 2, "left"), (3, -6, "left"), (-3, 2, "right"), (-3, -6, "right"), (0, 5, "center"), (0, -9, "center")):
+            label.set(position=(x, y), horizontalalignment=side)
+            box = label.get_window_extent()
+            if not any(box.overlaps(other) for other in placed):
+                placed.append(box)
+                break
+        else:
+            label.set_visible(False)
 
 
 def plot_position(axes: Axes, results: Results, run: int, zoom: bool = False) -> None:
