@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -26,6 +27,13 @@ def clean_environment():
     return {**kept, "CMAKE_GENERATOR": "Ninja"}  # a bare system has ninja, which ./kvtide installs, and no make
 
 
+def sanitizer():
+    """The libraries of `kvtide test --sanitize` want their users built alike."""
+    cache = BUILD / "CMakeCache.txt"
+    found = re.search(r"^KVTIDE_SANITIZE:STRING=(.+)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
+    return [f"-DCMAKE_CXX_FLAGS=-fsanitize={found.group(1)}"] if found else []
+
+
 @pytest.fixture(scope="module", name="prefix")
 def fixture_prefix(tmp_path_factory):
     if not (BUILD / "sim" / "kvtide").exists():
@@ -38,7 +46,7 @@ def fixture_prefix(tmp_path_factory):
 def test_other_project_finds_links_and_runs(prefix, tmp_path):
     project = shutil.copytree(SOURCE / "cmake" / "consumer", tmp_path / "project")
     call("cmake", "-S", project, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
-         "-DCMAKE_BUILD_TYPE=Release", env=clean_environment())
+         "-DCMAKE_BUILD_TYPE=Release", *sanitizer(), env=clean_environment())
     call("cmake", "--build", tmp_path / "build")
     # Eight blocks of 128 with half kept: four go, 512 positions. Two delays of 2,000 ps end at 4,000 ps.
     assert call(tmp_path / "build" / "consumer") == "512 4000\n"

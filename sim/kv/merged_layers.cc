@@ -26,6 +26,7 @@ std::vector<LayerTensors> merged_layers(const std::vector<const LayerTensors*>& 
                                         PartsPerMillion retained) {
   KVTIDE_ASSERT(group.size() > 1, "one layer has nothing to be merged with");
   std::vector<LayerTensors> merged;
+  merged.reserve(group.size());
   for (const LayerTensors* layer : group) merged.push_back(*layer);
   const auto size = static_cast<std::size_t>(num_positions);
   for (std::size_t head = 0; head < group.front()->size(); ++head) {

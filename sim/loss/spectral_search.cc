@@ -143,8 +143,8 @@ SpectralLine search_lomb_scargle(std::span<const double> at, std::span<const dou
   constexpr double kOversampling = 5;
   const double count = std::min(kMostFrequencies, std::ceil((highest - lowest) * extent * kOversampling));
   line.lines = static_cast<std::int64_t>(count) + 1;
-  for (double i = 0; i <= count; ++i) {
-    const double frequency = lowest + (highest - lowest) * i / count;
+  for (std::int64_t i = 0; i < line.lines; ++i) {
+    const double frequency = lowest + (highest - lowest) * static_cast<double>(i) / count;
     const double power = wave_power(at, centred, squares, frequency);
     if (power > line.power) {
       line.power = power;

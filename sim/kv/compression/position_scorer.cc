@@ -7,8 +7,8 @@
 namespace kvtide::kv {
 namespace {
 
-LayerScores for_every_head(const ScorerContext& context, std::vector<double> scores) {
-  return LayerScores(static_cast<std::size_t>(context.num_heads), std::move(scores));
+LayerScores for_every_head(const ScorerContext& context, const std::vector<double>& scores) {
+  return LayerScores(static_cast<std::size_t>(context.num_heads), scores);
 }
 
 LayerScores streaming(const LayerTensors& /*layer*/, const ScorerContext& context) {
@@ -17,7 +17,7 @@ LayerScores streaming(const LayerTensors& /*layer*/, const ScorerContext& contex
   const std::int64_t first = std::min(context.integer("sinks"), context.num_positions);
   const std::int64_t end = std::min(first + removed, context.num_positions);
   std::fill(scores.begin() + first, scores.begin() + end, 0.0);
-  return for_every_head(context, std::move(scores));
+  return for_every_head(context, scores);
 }
 
 LayerScores first(const LayerTensors& /*layer*/, const ScorerContext& context) {
@@ -25,7 +25,7 @@ LayerScores first(const LayerTensors& /*layer*/, const ScorerContext& context) {
   for (std::int64_t position = 0; position < context.num_positions; ++position) {
     scores.push_back(static_cast<double>(-position));
   }
-  return for_every_head(context, std::move(scores));
+  return for_every_head(context, scores);
 }
 
 LayerScores newest(const LayerTensors& /*layer*/, const ScorerContext& context) {
@@ -33,7 +33,7 @@ LayerScores newest(const LayerTensors& /*layer*/, const ScorerContext& context) 
   for (std::int64_t position = 0; position < context.num_positions; ++position) {
     scores.push_back(static_cast<double>(position));
   }
-  return for_every_head(context, std::move(scores));
+  return for_every_head(context, scores);
 }
 
 LayerScores strided(const LayerTensors& /*layer*/, const ScorerContext& context) {
@@ -42,7 +42,7 @@ LayerScores strided(const LayerTensors& /*layer*/, const ScorerContext& context)
   for (std::int64_t position = 0; position < context.num_positions; ++position) {
     scores.push_back(position % stride == 0 ? 1.0 : 0.0);
   }
-  return for_every_head(context, std::move(scores));
+  return for_every_head(context, scores);
 }
 
 ScorerNeeds nothing(bool keep_ratio = false) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kOutliers = 8;
 constexpr std::int64_t kGroup = 32;
-constexpr std::int64_t kLengthBytes = 2 * 2;
+constexpr std::int64_t kLengthBytes = 4;  // two lengths in fp16
 
 /// [2 d, d]: two random orthogonal matrices, rows of length sqrt(d).
 RowMatrix projection(std::int64_t channels) {

@@ -36,6 +36,7 @@ std::vector<double> saliency(const CodecRows& rows) {
     throw InputError("zipcache4_2 needs queries at positions that are compressed; the trace has none");
   RowMatrix queries(static_cast<std::int64_t>(chosen.size()) * head.group_size, head.head_dim());
   std::vector<std::int64_t> positions;
+  positions.reserve(chosen.size());
   for (const std::int64_t query : chosen) positions.push_back(head.q_positions[static_cast<std::size_t>(query)]);
   for (std::int64_t group = 0; group < head.group_size; ++group) {
     for (std::size_t index = 0; index < chosen.size(); ++index) {

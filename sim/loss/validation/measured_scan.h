@@ -22,6 +22,7 @@ struct MeasuredSetting {
   std::int64_t block = 0;        ///< tokens, 1..65536
   std::int64_t removed_ppm = 0;  ///< fraction removed, in millionths
   std::string head_scope;        ///< head, shared, all
+  // NOLINTNEXTLINE(modernize-use-nullptr)
   auto operator<=>(const MeasuredSetting&) const = default;
 };
 
