@@ -23,6 +23,7 @@ std::string json_list(const std::vector<std::string>& elements) {
 
 std::string json_texts(const std::vector<std::string>& texts) {
   std::vector<std::string> quoted;
+  quoted.reserve(texts.size());
   for (const std::string& text : texts) quoted.push_back(quoted_text(text));
   return json_list(quoted);
 }
