@@ -108,7 +108,6 @@ CacheTimeline timeline(Compression setting, std::int64_t prompt) {
   return CacheTimeline({llama_8b(), std::move(setting), 16, CacheLayout::per_head, 2}, recorded(2021, {9, 18}), prompt);
 }
 
-// Case Q5: residual 128, prompt 100 -> flushes at decode steps 28, 156; two more tokens in front: 26, 154.
 TEST(ServedCache, ALatentVectorIsStoredOnceUnderEveryCodec) {
   // One vector of 512 + 64 elements a token and layer, no values of its own: 1,152 B at 16 bits.
   Model model;
@@ -156,6 +155,7 @@ TEST(ServedCache, AWindowedLayerHoldsItsWindowAndALayerWithoutHeadsNothing) {
   EXPECT_EQ(bytes_at(256), 3U * 256U * 256U);
 }
 
+// Case Q5: residual 128, prompt 100 -> flushes at decode steps 28, 156; two more tokens in front: 26, 154.
 TEST(CacheTimeline, FlushPhaseMovesWithThePrompt) {
   Quantize stage;
   stage.residual = 128;

@@ -9,11 +9,17 @@
 #include "base/vector_width.h"
 #include "kv/compression/dot_products.h"
 #include "kv/compression/exponential.h"
+#include "kv/compression/lanes.h"
 #include "loss/bits_lost.h"
 #include "loss/head_comparison.h"
 
 namespace kvtide::loss {
 namespace {
+
+using kv::kNumLanes;
+using kv::Lanes;
+using kv::load;
+using kv::sum_of;
 
 /// An output of zero length has no relative error; below this the error is absolute (as in loss_meter.cc).
 constexpr double kSmallestOutput = 1e-12;
@@ -34,16 +40,6 @@ void for_some(Positions positions, std::int64_t at_once, Visit visit) {
   }
 }
 
-/// Sixteen rows that the compiler keeps in one register, or in two or four of a narrower processor.
-using Sixteen = float __attribute__((vector_size(64), aligned(4), may_alias));
-constexpr std::int64_t kLanes = 16;
-
-/// The first `count` lanes; the others are 0. Always inlined: by itself it would be compiled for the narrowest registers.
-[[gnu::always_inline]] inline void load(const float* from, std::int64_t count, Sixteen& lanes) {
-  lanes = Sixteen{};
-  std::memcpy(&lanes, from, static_cast<std::size_t>(count) * sizeof(float));
-}
-
 /// Rows at the given positions, one behind the other. A processor foresees no gaps: it is told of rows to come.
 KVTIDE_EVERY_VECTOR_WIDTH
 void gather(const float* rows, std::int64_t channels, Positions positions, float* gathered) {
@@ -53,21 +49,15 @@ void gather(const float* rows, std::int64_t channels, Positions positions, float
     const float* ahead = rows + positions[std::min(index + kAhead, positions.size() - 1)] * channels;
     const auto copy = [&](std::int64_t channel, std::int64_t count) __attribute__((always_inline)) {
       __builtin_prefetch(ahead + channel);
-      Sixteen some;
+      Lanes some;
       load(row + channel, count, some);
       std::memcpy(gathered + channel, &some, static_cast<std::size_t>(count) * sizeof(float));
     };
     std::int64_t channel = 0;
-    for (; channel + kLanes <= channels; channel += kLanes) copy(channel, kLanes);
+    for (; channel + kNumLanes <= channels; channel += kNumLanes) copy(channel, kNumLanes);
     if (channel < channels) copy(channel, channels - channel);
     gathered += channels;
   }
-}
-
-[[gnu::always_inline]] inline float sum_of(const Sixteen& lanes) {
-  float sum = 0;
-  for (std::int64_t lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
-  return sum;
 }
 
 /// The rows at the given positions: as they lie where these follow one another, else gathered.
@@ -95,15 +85,15 @@ void gather_differences(const kv::RowMatrix& rows, const kv::RowMatrix& entries,
 /// <a, b>
 KVTIDE_EVERY_VECTOR_WIDTH
 float dot(const float* a, const float* b, std::int64_t channels) {
-  Sixteen sum = {};
+  Lanes sum = {};
   const auto add = [&](std::int64_t channel, std::int64_t count) __attribute__((always_inline)) {
-    Sixteen left, right;
+    Lanes left, right;
     load(a + channel, count, left);
     load(b + channel, count, right);
     sum += left * right;
   };
   std::int64_t channel = 0;
-  for (; channel + kLanes <= channels; channel += kLanes) add(channel, kLanes);
+  for (; channel + kNumLanes <= channels; channel += kNumLanes) add(channel, kNumLanes);
   if (channel < channels) add(channel, channels - channel);
   return sum_of(sum);
 }
@@ -113,7 +103,7 @@ float dot(const float* a, const float* b, std::int64_t channels) {
                                                         const float* __restrict__ weights, float* __restrict__ gone,
                                                         float* __restrict__ held, float* __restrict__ sum) {
   std::int32_t num_large = 0;
-  for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+  for (std::int64_t lane = 0; lane < kNumLanes; ++lane) {
     const float exponent = growths[lane] + bias;
     num_large += exponent < kLargestExponent ? 0 : 1;
     const float growth = kv::exponential_minus_one(exponent < kLargestExponent ? exponent : kLargestExponent);
@@ -131,11 +121,11 @@ KVTIDE_EVERY_VECTOR_WIDTH
 bool grow(float* growths, float bias, const float* weights, std::int64_t rows, float* gone, float* held, float* sum) {
   std::int32_t num_large = 0;
   std::int64_t row = 0;
-  for (; row + kLanes <= rows; row += kLanes) {
+  for (; row + kNumLanes <= rows; row += kNumLanes) {
     num_large += grow_sixteen(growths + row, bias, weights + row, gone + row, held + row, sum + row);
   }
   if (row < rows) {
-    float last[4][kLanes] = {};
+    float last[4][kNumLanes] = {};
     const auto count = static_cast<std::size_t>(rows - row) * sizeof(float);
     std::memcpy(last[0], weights + row, count);
     num_large += grow_sixteen(growths + row, bias, last[0], last[1], last[2], last[3]);
@@ -176,10 +166,10 @@ struct Products {
 
 KVTIDE_EVERY_VECTOR_WIDTH
 PositionSums sum_of_evicted(const float* weights, const Products& value, std::int64_t rows, const RowTerms& terms) {
-  Sixteen of_signed = {};
-  Sixteen of_size = {};
+  Lanes of_signed = {};
+  Lanes of_size = {};
   const auto add = [&](std::int64_t row, std::int64_t count) __attribute__((always_inline)) {
-    Sixteen weight, with_error, with_output, along, factor, squared;
+    Lanes weight, with_error, with_output, along, factor, squared;
     load(weights + row, count, weight);
     load(value.with_error + row, count, with_error);
     load(value.with_output + row, count, with_output);
@@ -190,7 +180,7 @@ PositionSums sum_of_evicted(const float* weights, const Products& value, std::in
     of_size += weight * weight * (factor * value.square - 2 * with_output + squared);
   };
   std::int64_t row = 0;
-  for (; row + kLanes <= rows; row += kLanes) add(row, kLanes);
+  for (; row + kNumLanes <= rows; row += kNumLanes) add(row, kNumLanes);
   if (row < rows) add(row, rows - row);
   return {sum_of(of_signed), sum_of(of_size)};
 }
@@ -199,10 +189,10 @@ PositionSums sum_of_evicted(const float* weights, const Products& value, std::in
 KVTIDE_EVERY_VECTOR_WIDTH
 PositionSums sum_of_changed(const float* weights, const float* growths, const Products& value, const Products& change,
                             float cross, std::int64_t rows, const RowTerms& terms) {
-  Sixteen of_signed = {};
-  Sixteen of_size = {};
+  Lanes of_signed = {};
+  Lanes of_size = {};
   const auto add = [&](std::int64_t row, std::int64_t count) __attribute__((always_inline)) {
-    Sixteen weight, growth, with_error, with_output, change_error, change_output, along, factor, squared;
+    Lanes weight, growth, with_error, with_output, change_error, change_output, along, factor, squared;
     load(weights + row, count, weight);
     load(growths + row, count, growth);
     load(value.with_error + row, count, with_error);
@@ -212,23 +202,23 @@ PositionSums sum_of_changed(const float* weights, const float* growths, const Pr
     load(terms.along.data() + row, count, along);
     load(terms.factor.data() + row, count, factor);
     load(terms.squared.data() + row, count, squared);
-    const Sixteen gone = -weight * growth;
-    const Sixteen held = weight - gone;
+    const Lanes gone = -weight * growth;
+    const Lanes held = weight - gone;
     of_signed += gone * (with_error - along) + held * change_error;
-    const Sixteen far = factor * value.square - 2 * with_output + squared;
-    const Sixteen both = factor * cross - change_output;
+    const Lanes far = factor * value.square - 2 * with_output + squared;
+    const Lanes both = factor * cross - change_output;
     of_size += gone * (gone * far + 2 * held * both) + held * held * (factor * change.square);
   };
   std::int64_t row = 0;
-  for (; row + kLanes <= rows; row += kLanes) add(row, kLanes);
+  for (; row + kNumLanes <= rows; row += kNumLanes) add(row, kNumLanes);
   if (row < rows) add(row, rows - row);
   return {sum_of(of_signed), sum_of(of_size)};
 }
 
 /// Adds what some rows lose, where it is above 0, to the rows' sums and to `sum`.
-[[gnu::always_inline]] inline void add_lost(const Sixteen& change, std::int64_t count, float* of_row, Sixteen& sum) {
-  const Sixteen lost = change > 0 ? change : Sixteen{};
-  Sixteen of_rows;
+[[gnu::always_inline]] inline void add_lost(const Lanes& change, std::int64_t count, float* of_row, Lanes& sum) {
+  const Lanes lost = change > 0 ? change : Lanes{};
+  Lanes of_rows;
   load(of_row, count, of_rows);
   of_rows += lost;
   std::memcpy(of_row, &of_rows, static_cast<std::size_t>(count) * sizeof(float));
@@ -239,17 +229,17 @@ PositionSums sum_of_changed(const float* weights, const float* growths, const Pr
 KVTIDE_EVERY_VECTOR_WIDTH
 float mass_of_changed(const float* weights, const float* growths, const float* shrink, std::int64_t rows,
                       float* of_row) {
-  Sixteen sum = {};
+  Lanes sum = {};
   const auto add = [&](std::int64_t row, std::int64_t count) __attribute__((always_inline)) {
-    Sixteen weight, growth, share;
+    Lanes weight, growth, share;
     load(weights + row, count, weight);
     load(growths + row, count, growth);
     load(shrink + row, count, share);
-    const Sixteen gone = -weight * growth;
+    const Lanes gone = -weight * growth;
     add_lost(gone + (weight - gone) * share, count, of_row + row, sum);
   };
   std::int64_t row = 0;
-  for (; row + kLanes <= rows; row += kLanes) add(row, kLanes);
+  for (; row + kNumLanes <= rows; row += kNumLanes) add(row, kNumLanes);
   if (row < rows) add(row, rows - row);
   return sum_of(sum);
 }
@@ -257,15 +247,15 @@ float mass_of_changed(const float* weights, const float* growths, const float* s
 /// The same with d = 0.
 KVTIDE_EVERY_VECTOR_WIDTH
 float mass_of_untouched(const float* weights, const float* shrink, std::int64_t rows, float* of_row) {
-  Sixteen sum = {};
+  Lanes sum = {};
   const auto add = [&](std::int64_t row, std::int64_t count) __attribute__((always_inline)) {
-    Sixteen weight, share;
+    Lanes weight, share;
     load(weights + row, count, weight);
     load(shrink + row, count, share);
     add_lost(weight * share, count, of_row + row, sum);
   };
   std::int64_t row = 0;
-  for (; row + kLanes <= rows; row += kLanes) add(row, kLanes);
+  for (; row + kNumLanes <= rows; row += kNumLanes) add(row, kNumLanes);
   if (row < rows) add(row, rows - row);
   return sum_of(sum);
 }

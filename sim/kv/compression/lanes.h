@@ -20,8 +20,21 @@ using Lanes = float __attribute__((vector_size(kNumLanes * sizeof(float))));
   std::memcpy(&lanes, from, sizeof lanes);
 }
 
+/// The first `count` lanes; the others are 0.
+[[gnu::always_inline]] inline void load(const float* from, std::int64_t count, Lanes& lanes) {
+  lanes = Lanes{};
+  std::memcpy(&lanes, from, static_cast<std::size_t>(count) * sizeof(float));
+}
+
 [[gnu::always_inline]] inline void store(const Lanes& lanes, float* to) {
   std::memcpy(to, &lanes, sizeof lanes);
+}
+
+/// One lane after the other.
+[[gnu::always_inline]] inline float sum_of(const Lanes& lanes) {
+  float sum = 0;
+  for (std::int64_t lane = 0; lane < kNumLanes; ++lane) sum += lanes[lane];
+  return sum;
 }
 
 /// Lanes without the bit `kStride` hold sums of `first`, those with it sums of `second`.

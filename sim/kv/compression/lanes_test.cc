@@ -7,6 +7,14 @@
 namespace kvtide::kv {
 namespace {
 
+TEST(SumOf, AddsTheLanesThatWereLoaded) {
+  const std::array<float, 3> values{1, 2, 4};
+  Lanes lanes;
+  load(values.data(), 3, lanes);
+  EXPECT_EQ(sum_of(lanes), 7);
+  EXPECT_EQ(lanes[3], 0);
+}
+
 // Row r holds 16 r + 0 .. 16 r + 15: 16 * 16 r + 120.
 TEST(SumEach, PutsTheSumOfEveryRowIntoItsLane) {
   Lanes rows[kNumLanes];
