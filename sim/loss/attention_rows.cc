@@ -5,20 +5,14 @@
 #include <vector>
 
 #include "base/vector_width.h"
+#include "loss/eight_numbers.h"
 
 namespace kvtide::loss {
 namespace {
 
-/// Eight numbers that the compiler keeps in one register, or in two or four of a narrower processor.
-using Eight = double __attribute__((vector_size(64), aligned(8), may_alias));
-
 constexpr std::int64_t kKeys = 16;  ///< of a tile: two registers
 constexpr std::int64_t kRows = 4;   ///< of a tile
 constexpr std::int64_t kLanes = 16;
-
-inline const Eight& eight(const double* values) {
-  return *reinterpret_cast<const Eight*>(values);
-}
 
 /// Products of `kNumRows` rows with a tile of keys, channel by channel. @param products  [row, kKeys]
 template <std::int64_t kNumRows>
@@ -27,8 +21,10 @@ template <std::int64_t kNumRows>
   Eight low[kNumRows] = {};
   Eight high[kNumRows] = {};
   for (std::int64_t channel = 0; channel < head_dim; ++channel) {
-    const Eight& first = eight(tile + channel * kKeys);
-    const Eight& second = eight(tile + channel * kKeys + 8);
+    Eight first;
+    Eight second;
+    load(tile + channel * kKeys, first);
+    load(tile + channel * kKeys + 8, second);
     for (std::int64_t row = 0; row < kNumRows; ++row) {
       const double query = q[row * head_dim + channel];
       low[row] += query * first;
@@ -36,8 +32,8 @@ template <std::int64_t kNumRows>
     }
   }
   for (std::int64_t row = 0; row < kNumRows; ++row) {
-    *reinterpret_cast<Eight*>(products + row * kKeys) = low[row];
-    *reinterpret_cast<Eight*>(products + row * kKeys + 8) = high[row];
+    store(low[row], products + row * kKeys);
+    store(high[row], products + row * kKeys + 8);
   }
 }
 
@@ -151,9 +147,16 @@ OutputShare share_of(const ChangeRows& rows, const double* full, const double* h
     Eight along = {};
     Eight size = {};
     for (std::int64_t first = 0; first < rows.num_channels; first += kChannels) {
-      const Eight of_output = eight(output + first);
-      const Eight delta = a * (eight(value + first) - of_output) - h * (eight(stored + first) - of_output);
-      along += delta * eight(error + first);
+      Eight of_output;
+      Eight of_error;
+      Eight of_value;
+      Eight of_stored;
+      load(output + first, of_output);
+      load(error + first, of_error);
+      load(value + first, of_value);
+      load(stored + first, of_stored);
+      const Eight delta = a * (of_value - of_output) - h * (of_stored - of_output);
+      along += delta * of_error;
       size += delta * delta;
     }
     signed_loss += factor * along;

@@ -1,13 +1,10 @@
 #include "loss/value_sums.h"
 
 #include "base/vector_width.h"
+#include "loss/eight_numbers.h"
 
 namespace kvtide::loss {
 namespace {
-
-// Eight numbers that the compiler keeps in one register, or in two or four of a narrower processor.
-using Eight = double __attribute__((vector_size(64), aligned(8), may_alias));
-using EightFloats = float __attribute__((vector_size(32), aligned(4), may_alias));
 
 constexpr std::int64_t kRows = 4;       ///< of a tile
 constexpr std::int64_t kChannels = 16;  ///< of a tile: two registers
@@ -21,9 +18,10 @@ template <std::int64_t kNumRows>
   Eight low[kNumRows] = {};
   Eight high[kNumRows] = {};
   for (std::int64_t j = 0; j < num_positions; ++j) {
-    const auto* value = reinterpret_cast<const EightFloats*>(values + j * num_channels);
-    const Eight first = __builtin_convertvector(value[0], Eight);
-    const Eight second = __builtin_convertvector(value[1], Eight);
+    Eight first;
+    Eight second;
+    load(values + j * num_channels, first);
+    load(values + j * num_channels + 8, second);
     for (std::int64_t row = 0; row < kNumRows; ++row) {
       const double weight = weights[row * weight_stride + j];
       low[row] += weight * first;
@@ -31,9 +29,13 @@ template <std::int64_t kNumRows>
     }
   }
   for (std::int64_t row = 0; row < kNumRows; ++row) {
-    auto* sum = reinterpret_cast<Eight*>(sums + row * num_channels);
-    sum[0] += sign * low[row];
-    sum[1] += sign * high[row];
+    double* sum = sums + row * num_channels;
+    Eight first;
+    Eight second;
+    load(sum, first);
+    load(sum + 8, second);
+    store(first + sign * low[row], sum);
+    store(second + sign * high[row], sum + 8);
   }
 }
 
