@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "experiment/last_within.h"
 #include "experiment/loss_evaluation.h"
 #include "experiment/served_decode.h"
 #include "kv/partition.h"
@@ -60,22 +61,21 @@ double mean_decode_bytes(const Run& run, const kv::Compression& setting, const M
   return sum / count;
 }
 
-/// Longest context at which `batch` sequences fit, by bisection; page rounding makes bytes monotone in steps.
+/// Longest context, in whole pages, at which `batch` sequences fit. Bytes swing within a block, whose open part is stored
+/// whole: one page more does not fit, a length within the next block may.
 std::int64_t max_context(const Run& run, const kv::Compression& setting, const Model& model,
                          const kv::RecordedScores& scores, Bytes capacity) {
-  const auto fits = [&](std::int64_t tokens) {
-    return bytes_at(run, setting, model, scores, tokens + kv::mean_padding(setting)) /
-               static_cast<Bytes>(cache_division(model, run.setting)) <=
-           capacity / static_cast<Bytes>(run.setting.batch);
+  const auto division = static_cast<Bytes>(cache_division(model, run.setting));
+  const auto bytes = [&](std::int64_t tokens) {
+    return bytes_at(run, setting, model, scores, tokens + kv::mean_padding(setting)) / division;
   };
-  std::int64_t low = 0;
-  std::int64_t high = std::max<std::int64_t>(model.max_positions, run.setting.context_tokens);
-  if (fits(high)) return high;
-  while (high - low > run.setting.page_size) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
+  const Bytes limit = capacity / static_cast<Bytes>(run.setting.batch);
+  const std::int64_t most = std::max<std::int64_t>(model.max_positions, run.setting.context_tokens);
+  const Bytes most_bytes = bytes(most);
+  if (most_bytes <= limit) return most;
+  const std::int64_t page = run.setting.page_size;
+  return page * last_within(limit, ceil_div(most, page), most_bytes,
+                            [&](std::int64_t num_pages) { return bytes(num_pages * page); });
 }
 
 /// Largest cache from the first prompt token on. Whole prompts are prefilled layer by layer: all but the one at hand are
