@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from test_command_line import SOURCE, TRACE, kvtide
+from tested_program import SOURCE, TRACE, kvtide
 
 SHARED = SOURCE.parent / "shared/data"
 

@@ -2,7 +2,7 @@
 
 import re
 
-from test_command_line import kvtide
+from tested_program import kvtide
 
 
 def test_version_names_commit_build_compiler_and_libraries():

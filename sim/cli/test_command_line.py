@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import time
@@ -11,9 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build/release/sim/kvtide"))
-TRACE = SOURCE / "experiments/traces/smollm2-135m-2k.h5"
+from tested_program import PROGRAM, TRACE, kvtide
 
 BASE = {
     "name": "t",
@@ -22,10 +19,6 @@ BASE = {
     "trace": str(TRACE),
     "measure": ["loss"],
 }
-
-
-def kvtide(*arguments, **options):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
 
 
 def experiment(folder, text="", **changes):

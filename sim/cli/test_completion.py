@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from test_command_line import PROGRAM, kvtide
+from tested_program import PROGRAM, kvtide
 
 
 def completions(*words):

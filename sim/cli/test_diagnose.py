@@ -1,19 +1,15 @@
 """kvtide diagnose from outside: somebody's own scan in, period, danger, gates and monitor file out."""
 
 import json
-import os
-import pathlib
 import random
-import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build/release/sim/kvtide"))
+from tested_program import kvtide
 
 
 def diagnose(*arguments):
-    return subprocess.run([PROGRAM, "diagnose", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    return kvtide("diagnose", *arguments)
 
 
 def scan(path, rows, header="prefix_tokens,correct"):

@@ -14,7 +14,7 @@ import sys
 
 import pytest
 
-from test_command_line import PROGRAM, SOURCE
+from tested_program import PROGRAM
 
 SHIM = pathlib.Path(PROGRAM).resolve().parent / "failing_calls.so"
 ALL = os.environ.get("KVTIDE_TEST_SCOPE") == "all"

@@ -11,7 +11,8 @@ import subprocess
 
 import pytest
 
-from test_command_line import EVICT, PROGRAM, SOURCE, kvtide, run
+from test_command_line import EVICT, run
+from tested_program import PROGRAM, SOURCE, kvtide
 from test_plan import BENCHMARK, PLAN
 from test_validate import HEADER
 

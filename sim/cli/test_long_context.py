@@ -1,7 +1,6 @@
 """128k tokens under eight policies in less than 2 GiB, the loss sampled with its error bar; with KVTIDE_TEST_SCOPE=all."""
 
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -9,8 +8,8 @@ import h5py
 import numpy as np
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
-PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build" / "release" / "sim" / "kvtide"))
+from tested_program import PROGRAM, SOURCE
+
 GIB = 1 << 30
 
 # Runs a program and prints the largest memory that it held, bytes.

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from test_command_line import PROGRAM, experiment, kvtide
+from test_command_line import experiment
+from tested_program import PROGRAM, kvtide
 
 MPIRUN = shutil.which("mpirun")
 FIXED = {**os.environ, "SOURCE_DATE_EPOCH": "946684800"}

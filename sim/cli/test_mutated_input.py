@@ -6,7 +6,6 @@ KVTIDE_FUZZ_COPIES sets how many copies of each file are tried (default: 12; 500
 """
 
 import os
-import pathlib
 import random
 import re
 import resource
@@ -14,9 +13,8 @@ import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build/release/sim/kvtide"))
-TRACE = SOURCE / "experiments/traces/smollm2-135m-2k.h5"
+from tested_program import PROGRAM, SOURCE, TRACE, is_sanitized
+
 COPIES = int(os.environ.get("KVTIDE_FUZZ_COPIES", "500" if os.environ.get("KVTIDE_TEST_SCOPE") == "all" else "12"))
 ONLY = os.environ.get("KVTIDE_FUZZ_ONLY")
 CPU_SECONDS = 20
@@ -110,9 +108,8 @@ def mutated_bytes(original, places, number):
 def bounded():
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with open(PROGRAM, "rb") as program:
-        if b"__asan_init" not in program.read():
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    if not is_sanitized():
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
 def complaint(arguments):

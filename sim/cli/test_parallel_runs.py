@@ -1,15 +1,12 @@
 """Models of every kind, several GPUs and timelines through `kvtide run`. Expected values are derived in comments."""
 
 import json
-import os
-import pathlib
-import subprocess
 
 import h5py
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build/release/sim/kvtide"))
+from tested_program import kvtide
+
 
 BASE = {
     "name": "t",
@@ -27,9 +24,7 @@ def run(folder, arguments=(), **changes):
     path = folder / "t.yaml"
     path.write_text(json.dumps({**BASE, **changes}))
     out = folder / "t.h5"
-    command = [PROGRAM, "run", path, "-o", out, "--quiet", *arguments]
-    done = subprocess.run([str(each) for each in command], capture_output=True, text=True, timeout=300)
-    return done, out
+    return kvtide("run", path, "-o", out, "--quiet", *arguments), out
 
 
 def column(path, name):

@@ -6,7 +6,7 @@ import pathlib
 import h5py
 import pytest
 
-from test_command_line import SOURCE, kvtide
+from tested_program import SOURCE, kvtide
 
 PLAN = """
 name: small

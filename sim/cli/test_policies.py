@@ -4,7 +4,8 @@ import h5py
 import numpy as np
 import pytest
 
-from test_command_line import kvtide, run
+from test_command_line import run
+from tested_program import kvtide
 
 CONTEXT = 2021  # tokens of the shipped trace that are compressed when queries are agnostic
 # What the shipped trace cannot feed: it has the queries of the last 260 positions and no output projection.

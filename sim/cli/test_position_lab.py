@@ -2,20 +2,12 @@
 
 import json
 import os
-import pathlib
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build/release/sim/kvtide"))
-TRACE = SOURCE / "experiments/traces/smollm2-135m-2k.h5"
-
-
-def kvtide(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+from tested_program import TRACE, kvtide
 
 
 def write(folder, name, **keys):

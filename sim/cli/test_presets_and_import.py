@@ -1,18 +1,10 @@
 """Presets and `kvtide import` through the program: what is printed is what runs."""
 
 import json
-import os
-import pathlib
-import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
-PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build" / "release" / "sim" / "kvtide"))
-
-
-def kvtide(*arguments, **options):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+from tested_program import SOURCE, kvtide
 
 
 def test_preset_prints_the_mapping_it_stands_for():

@@ -1,18 +1,14 @@
 """kvtide show resonance from outside."""
 
 import json
-import os
-import pathlib
-import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build/release/sim/kvtide"))
+from tested_program import kvtide
 
 
 def resonance(*arguments):
-    return subprocess.run([PROGRAM, "show", "resonance", *arguments], capture_output=True, text=True, timeout=60)
+    return kvtide("show", "resonance", *arguments)
 
 
 def test_llama_2_resonates_with_blocks_of_64():

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from test_command_line import SOURCE, kvtide
+from tested_program import SOURCE, kvtide
 
 
 def test_the_page_of_the_results_file_is_read_off_a_results_file(tmp_path):

@@ -1,20 +1,13 @@
 """The program where the machine grants little: it does with less, or says what is missing; it never waits for ever."""
 
-import os
-import pathlib
 import resource
 import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("KVTIDE_PROGRAM", str(SOURCE / "build/release/sim/kvtide"))
+from tested_program import PROGRAM, is_sanitized
+
 GIB = 1 << 30
-
-
-def is_sanitized():
-    with open(PROGRAM, "rb") as program:
-        return b"__asan_init" in (text := program.read()) or b"__tsan_init" in text
 
 
 # A thread's stack takes as many addresses as the stack limit says: 1 GiB each, so 3 GiB hold two of the 8 asked for.

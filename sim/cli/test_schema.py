@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from test_command_line import SOURCE, kvtide
+from tested_program import SOURCE, kvtide
 
 SHIPPED = sorted(SOURCE.glob("experiments/**/*.yaml"))
 SHIPPED = [path for path in SHIPPED if not {"cluster", "planning"} & set(path.parts)]  # job files; plans have other keys

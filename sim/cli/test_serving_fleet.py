@@ -3,7 +3,7 @@
 import h5py
 import pytest
 
-from test_command_line import kvtide
+from tested_program import kvtide
 from test_serving_run import FILE
 
 DRAWN = 'poisson: {rate: "4 /s", input_tokens: 1000, output_tokens: 50, requests: 40}'

@@ -1,14 +1,12 @@
 """`kvtide run` with a workload: the engine's figures beside the loss, and what a wrong workload says."""
 
-import json
 import os
-import pathlib
 import stat
 
 import h5py
 import pytest
 
-from test_command_line import SOURCE, kvtide
+from tested_program import kvtide
 
 FILE = """name: small
 model: llama-3.1-8b

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from test_command_line import PROGRAM, experiment, kvtide
+from test_command_line import experiment
+from tested_program import PROGRAM, kvtide
 
 SWEEP = """
 sweep:

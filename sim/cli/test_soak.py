@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from test_command_line import PROGRAM
+from tested_program import PROGRAM
 
 RUNS = 10_000
 

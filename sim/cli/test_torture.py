@@ -11,7 +11,8 @@ import time
 
 import h5py
 
-from test_command_line import PROGRAM, experiment
+from test_command_line import experiment
+from tested_program import PROGRAM
 
 KILLS = 200 if os.environ.get("KVTIDE_TEST_SCOPE") == "all" else 10
 SWEEP = "sweep:\n  compression.block_size: [16, 32, 48, 64, 80, 96, 112, 128]\n  batch: [1, 8]\n"

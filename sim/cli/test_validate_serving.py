@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from test_command_line import SOURCE, kvtide
+from tested_program import SOURCE, kvtide
 
 RUNS = SOURCE.parent / "shared/data/e2e"
 
