@@ -14,7 +14,7 @@ import sys
 
 import pytest
 
-from tested_program import PROGRAM
+from tested_program import PROGRAM, is_sanitized
 
 SHIM = pathlib.Path(PROGRAM).resolve().parent / "failing_calls.so"
 ALL = os.environ.get("KVTIDE_TEST_SCOPE") == "all"
@@ -155,7 +155,7 @@ class Case:
 
 
 pytestmark = pytest.mark.skipif(
-    not SHIM.exists() or b"__asan_init" in pathlib.Path(PROGRAM).read_bytes() or b"__tsan_init" in pathlib.Path(PROGRAM).read_bytes(),
+    not SHIM.exists() or is_sanitized(),
     reason="needs failing_calls.so beside a program without sanitizers",
 )
 
