@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "kv/compression/lanes.h"
 #include "loss/attention_rows.h"
 #include "loss/bits_lost.h"
 #include "loss/value_sums.h"
@@ -41,7 +42,7 @@ void draw_sample(const MeasureQueries& measure, std::vector<std::int64_t>& queri
 
 /// Names the first score that a query sees and that is not finite: products of finite float32 in float64 always are.
 void check_scores(const HeadReference& reference) {
-  if (reference.q.allFinite() && reference.k.allFinite()) return;
+  if (all_finite(reference.q.data(), reference.q.size()) && all_finite(reference.k.data(), reference.k.size())) return;
   for (std::int64_t row = 0; row < reference.q.rows(); ++row) {
     const std::int64_t position = reference.row_positions[static_cast<std::size_t>(row)];
     for (std::int64_t j = 0; j <= std::min(position, reference.k.rows() - 1); ++j) {
@@ -52,26 +53,23 @@ void check_scores(const HeadReference& reference) {
   }
 }
 
-/// [position, row] in float32, in squares whose lines stay at hand: 64 positions, and a few rows, which lie a power of two
-/// apart and compete for the same places of a cache.
-kv::RowMatrix transposed(const DoubleMatrix& weights) {
-  constexpr std::int64_t kRowsAtOnce = 8;
-  constexpr std::int64_t kPositionsAtOnce = 64;
-  const std::int64_t rows = weights.rows();
-  const std::int64_t positions = weights.cols();
-  kv::RowMatrix result(positions, rows);
-  for (std::int64_t begin = 0; begin < positions; begin += kPositionsAtOnce) {
-    const std::int64_t end = std::min(begin + kPositionsAtOnce, positions);
-    for (std::int64_t first = 0; first < rows; first += kRowsAtOnce) {
-      const std::int64_t count = std::min(kRowsAtOnce, rows - first);
-      for (std::int64_t position = begin; position < end; ++position) {
-        const double* from = weights.data() + first * positions + position;
-        float* to = result.data() + position * rows + first;
-        for (std::int64_t row = 0; row < count; ++row) to[row] = static_cast<float>(from[row * positions]);
-      }
-    }
+/// Rows whose weights are still at hand when their outputs are summed: 1 MiB of 2,048 positions. Whole registers.
+constexpr std::int64_t kRowsAtOnce = 64;
+
+/// Weights and outputs of some rows. @param scaled  [row, channel] queries
+void weigh_rows(const DoubleMatrix& scaled, std::int64_t first, std::int64_t count, HeadReference& reference) {
+  const std::int64_t positions = reference.k.rows();
+  double* const of_rows = reference.weights.row(first).data();
+  key_products(scaled.row(first).data(), count, reference.k.data(), positions, scaled.cols(), of_rows);
+  for (std::int64_t row = first; row < first + count; ++row) {
+    const std::int64_t seen = std::min(positions, reference.row_positions[static_cast<std::size_t>(row)] + 1);
+    reference.log_sum_exp(row) = softmax(reference.weights.row(row).data(), seen);
+    reference.weights.row(row).tail(positions - seen).setZero();
   }
-  return result;
+  add_value_sums(reference.weights.middleRows(first, count), reference.v, 0, positions, 1.0,
+                 reference.outputs.middleRows(first, count));
+  turn_weights(of_rows, count, positions, reference.weights_by_position.data() + first,
+               reference.weights_by_position.cols(), reference.attention.data());
 }
 
 }  // namespace
@@ -110,8 +108,8 @@ HeadReference make_head_reference(const kv::HeadTensors& head, MeasureQueries me
   reference.scale = head.attention_scale;
   reference.k = head.k_post;
   reference.v = head.v;
-  reference.k_inverse_variance = inverse_variance(reference.k);
-  reference.v_inverse_variance = inverse_variance(reference.v);
+  reference.k_distortion_factors = distortion_factors(reference.k);
+  reference.v_distortion_factors = distortion_factors(reference.v);
   reference.q.resize(rows, head.head_dim());
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t query = queries[static_cast<std::size_t>(row % num_queries)];
@@ -121,23 +119,15 @@ HeadReference make_head_reference(const kv::HeadTensors& head, MeasureQueries me
   check_scores(reference);
   reference.weights.resize(rows, positions);
   const DoubleMatrix scaled = reference.q.cast<double>() * reference.scale;
-  key_products(scaled.data(), rows, reference.k.data(), positions, head.head_dim(), reference.weights.data());
   reference.log_sum_exp.resize(rows);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t seen = std::min(positions, reference.row_positions[static_cast<std::size_t>(row)] + 1);
-    auto weights = reference.weights.row(row);
-    const ExponentialSum total = exponentiate(weights.data(), seen);
-    weights.head(seen) /= total.sum;
-    weights.tail(positions - seen).setZero();
-    reference.log_sum_exp(row) = total.largest + std::log(total.sum);
-  }
   reference.outputs = DoubleMatrix::Zero(rows, head.head_dim());
-  add_value_sums(reference.weights, reference.v, 0, positions, 1.0, reference.outputs);
-  if (!reference.outputs.allFinite()) throw InputError("a value of the trace is not finite");
-  reference.weights_by_position = transposed(reference.weights);
+  reference.weights_by_position.resize(positions, kv::whole_lanes(rows));
   reference.attention.resize(static_cast<std::size_t>(positions));
-  Eigen::Map<Eigen::RowVectorXd>(reference.attention.data(), positions) =
-      reference.weights.colwise().sum() / static_cast<double>(rows);
+  for (std::int64_t first = 0; first < rows; first += kRowsAtOnce) {
+    weigh_rows(scaled, first, std::min(kRowsAtOnce, rows - first), reference);
+  }
+  if (!reference.outputs.allFinite()) throw InputError("a value of the trace is not finite");
+  for (double& attention : reference.attention) attention /= static_cast<double>(rows);
   return reference;
 }
 

@@ -31,15 +31,17 @@ struct HeadReference {
   double scale = 1;                         ///< multiplies q.k
   kv::RowMatrix k;                          ///< [position, head_dim] after RoPE
   kv::RowMatrix v;                          ///< [position, head_dim]
-  std::vector<double> k_inverse_variance;   ///< [channel] 1 / variance over positions, 0 where constant
-  std::vector<double> v_inverse_variance;   ///< [channel] the same
+  std::vector<float> k_distortion_factors;  ///< [channel] see bits_lost.h
+  std::vector<float> v_distortion_factors;  ///< [channel]
   DoubleMatrix weights;                     ///< [row, position] a_ij; 0 beyond the row's own position
-  kv::RowMatrix weights_by_position;        ///< [position, row] the same in float32, for products over many positions
-  Eigen::VectorXd log_sum_exp;              ///< [row] ln Z_i = ln sum_j exp(s_ij)
-  DoubleMatrix outputs;                     ///< [row, head_dim] o_i = sum_j a_ij v_j
-  std::vector<double> attention;            ///< [position] sum_i w_i a_ij; sums to 1 over positions
-  std::int64_t num_queries = 0;             ///< measured ones; num_rows() a query head of the group
-  std::int64_t num_candidates = 0;          ///< recorded queries that they were drawn from
+  /// [position, row] the same in float32, for products over many positions; zeros behind the rows fill whole registers
+  /// (kv::whole_lanes).
+  kv::RowMatrix weights_by_position;
+  Eigen::VectorXd log_sum_exp;      ///< [row] ln Z_i = ln sum_j exp(s_ij)
+  DoubleMatrix outputs;             ///< [row, head_dim] o_i = sum_j a_ij v_j
+  std::vector<double> attention;    ///< [position] sum_i w_i a_ij; sums to 1 over positions
+  std::int64_t num_queries = 0;     ///< measured ones; num_rows() a query head of the group
+  std::int64_t num_candidates = 0;  ///< recorded queries that they were drawn from
   [[nodiscard]] std::int64_t num_rows() const { return weights.rows(); }
   [[nodiscard]] std::int64_t num_positions() const { return k.rows(); }
 };

@@ -2,66 +2,152 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <vector>
 
 #include "base/vector_width.h"
+#include "kv/compression/lanes.h"
 #include "loss/eight_numbers.h"
 
 namespace kvtide::loss {
 namespace {
 
-constexpr std::int64_t kKeys = 16;  ///< of a tile: two registers
-constexpr std::int64_t kRows = 4;   ///< of a tile
-constexpr std::int64_t kLanes = 16;
+constexpr std::int64_t kKeys = 8;    ///< of a tile
+constexpr std::int64_t kLanes = 16;  ///< of a tile's rows: two registers
 
-/// Products of `kNumRows` rows with a tile of keys, channel by channel. @param products  [row, kKeys]
-template <std::int64_t kNumRows>
-[[gnu::always_inline]] inline void multiply_tile(const double* q, std::int64_t head_dim, const double* tile,
-                                                 double* products) {
-  Eight low[kNumRows] = {};
-  Eight high[kNumRows] = {};
-  for (std::int64_t channel = 0; channel < head_dim; ++channel) {
-    Eight first;
-    Eight second;
-    load(tile + channel * kKeys, first);
-    load(tile + channel * kKeys + 8, second);
-    for (std::int64_t row = 0; row < kNumRows; ++row) {
-      const double query = q[row * head_dim + channel];
-      low[row] += query * first;
-      high[row] += query * second;
-    }
+/// Eight rows of eight lanes, transposed: squares of four, of two, of one.
+[[gnu::always_inline]] inline void transpose(Eight (&rows)[8]) {
+  for (std::size_t row = 0; row < 4; ++row) {
+    const Eight low = __builtin_shufflevector(rows[row], rows[row + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    rows[row + 4] = __builtin_shufflevector(rows[row], rows[row + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    rows[row] = low;
   }
-  for (std::int64_t row = 0; row < kNumRows; ++row) {
-    store(low[row], products + row * kKeys);
-    store(high[row], products + row * kKeys + 8);
+  for (const std::size_t row : {0U, 1U, 4U, 5U}) {
+    const Eight low = __builtin_shufflevector(rows[row], rows[row + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    rows[row + 2] = __builtin_shufflevector(rows[row], rows[row + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    rows[row] = low;
+  }
+  for (std::size_t row = 0; row < 8; row += 2) {
+    const Eight low = __builtin_shufflevector(rows[row], rows[row + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    rows[row + 1] = __builtin_shufflevector(rows[row], rows[row + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    rows[row] = low;
   }
 }
 
+/// Products of a tile of keys with sixteen rows, channel by channel: rows in the lanes, so that few of them need no keys
+/// turned. They come out by key and are turned.
+/// @param q  [channel, kLanes] @param keys  [kKeys, head_dim]
+/// @param products  [kLanes, stride], of which kKeys are written; rows from `num_rows` on are left out
+[[gnu::always_inline]] inline void multiply_tile(const double* q, std::int64_t head_dim, const double* keys,
+                                                 std::int64_t num_rows, double* products, std::int64_t stride) {
+  Eight low[kKeys] = {};
+  Eight high[kKeys] = {};
+  for (std::int64_t channel = 0; channel < head_dim; ++channel) {
+    Eight first;
+    Eight second;
+    load(q + channel * kLanes, first);
+    load(q + channel * kLanes + 8, second);
+#pragma GCC unroll 8
+    for (std::int64_t key = 0; key < kKeys; ++key) {
+      const double factor = keys[key * head_dim + channel];
+      low[key] += factor * first;
+      high[key] += factor * second;
+    }
+  }
+  transpose(low);
+  transpose(high);
+  for (std::int64_t row = 0; row < num_rows; ++row) store(row < 8 ? low[row] : high[row - 8], products + row * stride);
+}
+
+/// @param q     [group of kLanes rows, channel, kLanes]
+/// @param keys  space for [kKeys, head_dim]
 KVTIDE_EVERY_VECTOR_WIDTH
 void multiply_all(const double* q, std::int64_t num_rows, const float* k, std::int64_t num_keys, std::int64_t head_dim,
-                  double* tile, double* products) {
+                  double* keys, double* products) {
   for (std::int64_t first = 0; first < num_keys; first += kKeys) {
     const std::int64_t count = std::min(kKeys, num_keys - first);
-    for (std::int64_t key = 0; key < count; ++key) {
-      const float* of_key = k + (first + key) * head_dim;
-      for (std::int64_t channel = 0; channel < head_dim; ++channel) {
-        tile[channel * kKeys + key] = static_cast<double>(of_key[channel]);
-      }
+    const float* from = k + first * head_dim;
+    for (std::int64_t element = 0; element < count * head_dim; ++element) {
+      keys[element] = static_cast<double>(from[element]);
     }
-    double block[kRows * kKeys];
-    const auto put = [&](std::int64_t row, std::int64_t num) {
-      for (std::int64_t r = 0; r < num; ++r) {
-        std::copy(block + r * kKeys, block + r * kKeys + count, products + (row + r) * num_keys + first);
+    for (std::int64_t row = 0; row < num_rows; row += kLanes) {
+      const double* of_rows = q + row * head_dim;
+      const std::int64_t some = std::min(kLanes, num_rows - row);
+      double* to = products + row * num_keys + first;
+      if (count == kKeys) {
+        multiply_tile(of_rows, head_dim, keys, some, to, num_keys);
+        continue;
       }
-    };
-    std::int64_t row = 0;
-    for (; row + kRows <= num_rows; row += kRows) {
-      multiply_tile<kRows>(q + row * head_dim, head_dim, tile, block);
-      put(row, kRows);
+      double last[kLanes * kKeys];
+      multiply_tile(of_rows, head_dim, keys, some, last, kKeys);
+      for (std::int64_t r = 0; r < some; ++r) std::copy_n(last + r * kKeys, count, to + r * num_keys);
     }
-    for (; row < num_rows; ++row) {
-      multiply_tile<1>(q + row * head_dim, head_dim, tile, block);
-      put(row, 1);
+  }
+}
+
+/// A sum of 0 times each: not a number where one is not finite.
+KVTIDE_EVERY_VECTOR_WIDTH
+float sum_of_nothings(const float* values, std::int64_t count) {
+  kv::Lanes sums = {};
+  std::int64_t index = 0;
+  for (; index + kv::kNumLanes <= count; index += kv::kNumLanes) {
+    kv::Lanes some;
+    kv::load(values + index, some);
+    sums += 0 * some;
+  }
+  float sum = kv::sum_of(sums);
+  for (; index < count; ++index) sum += 0 * values[index];
+  return sum;
+}
+
+/// Sixteen rows and sixteen positions of `turn_weights`. @param rows  how many there are
+[[gnu::always_inline]] inline void turn_square(const double* weights, std::int64_t stride, std::int64_t rows,
+                                               float* turned, std::int64_t turned_stride, double* sums) {
+  kv::Lanes square[kv::kNumLanes] = {};
+  Eight low;
+  Eight high;
+  load(sums, low);
+  load(sums + 8, high);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    Eight first;
+    Eight second;
+    load(weights + row * stride, first);
+    load(weights + row * stride + 8, second);
+    low += first;
+    high += second;
+    float narrow[kv::kNumLanes];
+    for (std::int64_t lane = 0; lane < kv::kNumLanes; ++lane) {
+      narrow[lane] = static_cast<float>(weights[row * stride + lane]);
+    }
+    kv::load(narrow, square[row]);
+  }
+  kv::transpose(square);
+  for (std::int64_t position = 0; position < kv::kNumLanes; ++position) {
+    kv::store(square[position], turned + position * turned_stride);
+  }
+  store(low, sums);
+  store(high, sums + 8);
+}
+
+KVTIDE_EVERY_VECTOR_WIDTH
+void turn_all(const double* weights, std::int64_t num_rows, std::int64_t num_positions, float* turned,
+              std::int64_t turned_stride, double* sums) {
+  const std::int64_t whole = num_positions / kv::kNumLanes * kv::kNumLanes;
+  for (std::int64_t row = 0; row < num_rows; row += kv::kNumLanes) {
+    const double* of_rows = weights + row * num_positions;
+    const std::int64_t rows = std::min(kv::kNumLanes, num_rows - row);
+    for (std::int64_t position = 0; position < whole; position += kv::kNumLanes) {
+      turn_square(of_rows + position, num_positions, rows, turned + position * turned_stride + row, turned_stride,
+                  sums + position);
+    }
+    for (std::int64_t position = whole; position < num_positions; ++position) {
+      float* to = turned + position * turned_stride + row;
+      std::fill_n(to, kv::kNumLanes, 0.0F);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const double weight = of_rows[r * num_positions + position];
+        to[r] = static_cast<float>(weight);
+        sums[position] += weight;
+      }
     }
   }
 }
@@ -93,8 +179,13 @@ inline double exponential(double x) {
   return x < kSmallest ? 0.0 : sum * std::bit_cast<double>(power);
 }
 
+struct ExponentialSum {
+  double largest = 0;  ///< of the values as they were
+  double sum = 0;      ///< of their exponentials, less the largest
+};
+
 KVTIDE_EVERY_VECTOR_WIDTH
-ExponentialSum exponentiate_all(double* values, std::int64_t count) {
+ExponentialSum softmax_of(double* values, std::int64_t count) {
   double lanes[kLanes];
   for (double& lane : lanes) lane = values[0];
   std::int64_t index = 0;
@@ -120,6 +211,8 @@ ExponentialSum exponentiate_all(double* values, std::int64_t count) {
   }
   double sum = 0;
   for (const double lane : lanes) sum += lane;
+  const double share = 1 / sum;
+  for (index = 0; index < count; ++index) values[index] *= share;
   return {largest, sum};
 }
 
@@ -174,12 +267,27 @@ OutputShare share_of(const ChangeRows& rows, const double* full, const double* h
 
 void key_products(const double* q, std::int64_t num_rows, const float* k, std::int64_t num_keys, std::int64_t head_dim,
                   double* products) {
-  std::vector<double> tile(static_cast<std::size_t>(head_dim * kKeys), 0.0);
-  multiply_all(q, num_rows, k, num_keys, head_dim, tile.data(), products);
+  std::vector<double> keys(static_cast<std::size_t>(head_dim * kKeys), 0.0);
+  std::vector<double> turned(static_cast<std::size_t>((num_rows + kLanes - 1) / kLanes * kLanes * head_dim), 0.0);
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    double* to = turned.data() + row / kLanes * kLanes * head_dim + row % kLanes;
+    for (std::int64_t channel = 0; channel < head_dim; ++channel) to[channel * kLanes] = q[row * head_dim + channel];
+  }
+  multiply_all(turned.data(), num_rows, k, num_keys, head_dim, keys.data(), products);
 }
 
-ExponentialSum exponentiate(double* values, std::int64_t count) {
-  return exponentiate_all(values, count);
+bool all_finite(const float* values, std::int64_t count) {
+  return sum_of_nothings(values, count) == 0;
+}
+
+void turn_weights(const double* weights, std::int64_t num_rows, std::int64_t num_positions, float* turned,
+                  std::int64_t turned_stride, double* sums) {
+  turn_all(weights, num_rows, num_positions, turned, turned_stride, sums);
+}
+
+double softmax(double* values, std::int64_t count) {
+  const ExponentialSum total = softmax_of(values, count);
+  return total.largest + std::log(total.sum);
 }
 
 void exponentials(double* values, std::int64_t count, double highest) {

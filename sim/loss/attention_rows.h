@@ -12,15 +12,20 @@ namespace kvtide::loss {
 void key_products(const double* q, std::int64_t num_rows, const float* k, std::int64_t num_keys, std::int64_t head_dim,
                   double* products);
 
-struct ExponentialSum {
-  double largest = 0;  ///< of the values as they were
-  double sum = 0;      ///< of the exponentials
-};
+/// Whether none of the values is infinite or not a number.
+[[nodiscard]] bool all_finite(const float* values, std::int64_t count);
 
-/// Replaces each value x by exp(x - largest), within 2 units in the last place (below 1e-307: 0).
-/// Example: 0 and ln 3: largest ln 3, values 1/3 and 1, sum 4/3.
-/// @param count  1 or more @return a sum that is not finite where a value is not
-ExponentialSum exponentiate(double* values, std::int64_t count);
+/// turned[position * turned_stride + row] = weights[row, position] in float32, the rows padded with zeros to whole registers;
+/// each row's weights are also added to `sums`.
+/// @param weights  [row, position]
+/// @param sums     [position]
+void turn_weights(const double* weights, std::int64_t num_rows, std::int64_t num_positions, float* turned,
+                  std::int64_t turned_stride, double* sums);
+
+/// Replaces each value x by e^x / sum, sum that of e^x over all, each e^x good to 2 units in the last place (less than 1e-307
+/// of the largest: 0). Example: 0 and ln 3: 1/4 and 3/4; ln 4.
+/// @param count  1 or more @return ln sum; not finite where a value is not
+double softmax(double* values, std::int64_t count);
 
 /// Replaces each value x by exp(min(x, highest)), as precisely; `highest` at most 700. A value that is not a number stays one.
 void exponentials(double* values, std::int64_t count, double highest);

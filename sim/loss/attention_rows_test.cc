@@ -17,9 +17,9 @@ std::vector<double> drawn(std::int64_t count, const char* name) {
   return values;
 }
 
-// Rows and keys beside whole tiles of 4 and 16, channels of any number, against sums written out.
+// Rows and keys beside whole tiles of 16 and 8, channels of any number, against sums written out.
 TEST(KeyProducts, AreTheDotProductsOfEveryRowAndKey) {
-  for (const std::int64_t num_rows : {1, 3, 4, 9}) {
+  for (const std::int64_t num_rows : {1, 3, 8, 21}) {
     for (const std::int64_t num_keys : {1, 15, 16, 17, 40}) {
       for (const std::int64_t head_dim : {1, 4, 65}) {
         const auto q = drawn(num_rows * head_dim, "q");
@@ -44,39 +44,61 @@ TEST(KeyProducts, AreTheDotProductsOfEveryRowAndKey) {
 }
 
 // The C library's exp is good to 1 unit in the last place, 1.1e-16.
-TEST(Exponentiate, IsTheCLibrarysExponentialFromTheLargestDown) {
+TEST(Softmax, SharesTheCLibrarysExponentials) {
   for (const std::int64_t count : {1, 15, 16, 33, 4000}) {
     auto values = drawn(count, "exp");
     for (double& value : values) value *= 200;
     const auto before = values;
     const double largest = *std::max_element(before.begin(), before.end());
-    const ExponentialSum total = exponentiate(values.data(), count);
-    EXPECT_EQ(total.largest, largest);
     double sum = 0;
+    for (const double x : before) sum += std::exp(x - largest);
+    EXPECT_NEAR(softmax(values.data(), count), largest + std::log(sum), 1e-13 * std::abs(largest));
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const double expected = before[i] - largest < -707 ? 0.0 : std::exp(before[i] - largest);
-      ASSERT_NEAR(values[i], expected, 4e-16 * expected) << before[i] - largest;
-      sum += expected;
+      const double expected = before[i] - largest < -707 ? 0.0 : std::exp(before[i] - largest) / sum;
+      ASSERT_NEAR(values[i], expected, 1e-14 * expected) << before[i] - largest;
     }
-    EXPECT_NEAR(total.sum, sum, 1e-14 * sum);
   }
 }
 
-TEST(Exponentiate, WorkedExample) {
+TEST(Softmax, WorkedExample) {
   std::vector<double> values{0, std::log(3.0)};
-  const ExponentialSum total = exponentiate(values.data(), 2);
-  EXPECT_DOUBLE_EQ(values[0], 1.0 / 3);
-  EXPECT_DOUBLE_EQ(values[1], 1);
-  EXPECT_DOUBLE_EQ(total.sum, 4.0 / 3);
+  EXPECT_DOUBLE_EQ(softmax(values.data(), 2), std::log(4.0));
+  EXPECT_DOUBLE_EQ(values[0], 0.25);
+  EXPECT_DOUBLE_EQ(values[1], 0.75);
 }
 
-TEST(Exponentiate, WhatIsNotANumberShowsInTheSum) {
+TEST(Softmax, WhatIsNotANumberShowsInTheLogarithm) {
   for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     for (const std::size_t place : {0, 5, 39}) {
       std::vector<double> values(40, 1.0);
       values[place] = bad;
-      EXPECT_FALSE(std::isfinite(exponentiate(values.data(), 40).sum)) << bad << " at " << place;
+      EXPECT_FALSE(std::isfinite(softmax(values.data(), 40))) << bad << " at " << place;
     }
+  }
+}
+
+// 19 rows and 35 positions, beside whole squares of 16: row 3 of position 4 lies fourth in the fifth line, and the sums start
+// from what was there.
+TEST(TurnWeights, LieByPositionAndAddUp) {
+  const std::int64_t rows = 19;
+  const std::int64_t positions = 35;
+  const auto weights = drawn(rows * positions, "weights");
+  std::vector<float> turned(static_cast<std::size_t>(positions * 48), -1.0F);
+  std::vector<double> sums(static_cast<std::size_t>(positions), 1.0);
+  turn_weights(weights.data(), rows, positions, turned.data(), 48, sums.data());
+  for (std::int64_t position = 0; position < positions; ++position) {
+    double sum = 1;
+    for (std::int64_t row = 0; row < 48; ++row) {
+      const float found = turned[static_cast<std::size_t>(position * 48 + row)];
+      if (row >= rows) {
+        EXPECT_EQ(found, row < 32 ? 0.0F : -1.0F) << "behind the rows, then behind their registers";
+        continue;
+      }
+      const double weight = weights[static_cast<std::size_t>(row * positions + position)];
+      EXPECT_EQ(found, static_cast<float>(weight));
+      sum += weight;
+    }
+    EXPECT_NEAR(sums[static_cast<std::size_t>(position)], sum, 1e-13);
   }
 }
 

@@ -10,6 +10,7 @@
 //
 // Example: int4 with D = 0.0061 leaves 1/2 log2(1 / 0.0061) = 3.68 bits, so 12.23 - 3.68 = 8.55 are lost.
 
+#include <cstdint>
 #include <vector>
 
 #include "kv/head_cache.h"
@@ -23,10 +24,21 @@ inline constexpr double kFp16Bits = 12.23;
 /// @return 0..kFp16Bits
 [[nodiscard]] double bits_lost_at_distortion(double distortion);
 
-/// @return [channel] 1 / variance over the rows; 0 for a constant channel
-[[nodiscard]] std::vector<double> inverse_variance(const kv::RowMatrix& rows);
+/// @return [channel] 1 / (standard deviation over the rows * root of the number of channels that vary), 0 for a constant
+///         channel: the squares of a row's errors times these sum up to its distortion
+[[nodiscard]] std::vector<float> distortion_factors(const kv::RowMatrix& rows);
+
+/// D of the K and V of changed positions, [changed position], space for whole registers.
+struct Distortions {
+  explicit Distortions(std::int64_t num_changed = 0);
+  std::vector<float> keys;
+  std::vector<float> values;
+};
 
 /// @return [position]; channels that never vary are left out
+[[nodiscard]] std::vector<double> bits_lost(const TouchedPositions& touched, const Distortions& distortions);
+
+/// The same, distortions measured first.
 [[nodiscard]] std::vector<double> bits_lost(const HeadReference& reference, const TouchedPositions& touched,
                                             const kv::EntryTable& table);
 

@@ -9,7 +9,7 @@ namespace kvtide::loss {
 ///
 /// Example: weights (1/4, 1/4), values 1 and 3, sign -1 over both: sums fall by 1.
 /// @param sums  [row, channel]
-void add_value_sums(const DoubleMatrix& weights, const kv::RowMatrix& values, std::int64_t begin, std::int64_t end,
-                    double sign, DoubleMatrix& sums);
+void add_value_sums(const Eigen::Ref<const DoubleMatrix>& weights, const kv::RowMatrix& values, std::int64_t begin,
+                    std::int64_t end, double sign, Eigen::Ref<DoubleMatrix> sums);
 
 }  // namespace kvtide::loss

@@ -15,21 +15,49 @@ namespace {
 
 constexpr std::int64_t kColumns = 64;  ///< positions of a tile
 constexpr std::int64_t kRows = 4;      ///< query rows of a tile
+/// Positions for which splitting the rows into the parts of matrix tiles is worth while; fewer are multiplied as they are.
+constexpr std::int64_t kFewestTilePositions = 65;
+constexpr std::int64_t kTilePositions = 32;  ///< that tiles come in
 
-KVTIDE_EVERY_VECTOR_WIDTH
-void multiply_tile(const float* rows, std::int64_t head_dim, const float* channels, std::int64_t stride, float scale,
-                   float* products) {
-  float sums[kRows][kColumns] = {};
+/// A tile whose sums fit into the registers.
+template <std::int64_t kNumRows, std::int64_t kNumColumns>
+[[gnu::always_inline]] inline void multiply_tile(const float* rows, std::int64_t head_dim, const float* channels,
+                                                 std::int64_t stride, float scale, float* products) {
+  constexpr std::int64_t kParts = kNumColumns / kNumLanes;
+  Lanes sums[kNumRows][kParts] = {};
   for (std::int64_t channel = 0; channel < head_dim; ++channel) {
-    const float* keys = channels + channel * stride;
-    for (std::int64_t row = 0; row < kRows; ++row) {
+    Lanes keys[kParts];
+#pragma GCC unroll 4
+    for (std::int64_t part = 0; part < kParts; ++part) load(channels + channel * stride + part * kNumLanes, keys[part]);
+#pragma GCC unroll 8
+    for (std::int64_t row = 0; row < kNumRows; ++row) {
       const float query = rows[row * head_dim + channel];
-      for (std::int64_t column = 0; column < kColumns; ++column) sums[row][column] += query * keys[column];
+#pragma GCC unroll 4
+      for (std::int64_t part = 0; part < kParts; ++part) sums[row][part] += query * keys[part];
     }
   }
-  for (std::int64_t row = 0; row < kRows; ++row) {
-    for (std::int64_t column = 0; column < kColumns; ++column)
-      products[row * stride + column] = scale * sums[row][column];
+  for (std::int64_t row = 0; row < kNumRows; ++row) {
+    for (std::int64_t part = 0; part < kParts; ++part) {
+      store(scale * sums[row][part], products + row * stride + part * kNumLanes);
+    }
+  }
+}
+
+/// Twice kRows rows, and narrower tiles of them for the last columns. @param num_columns  a multiple of kNumLanes
+KVTIDE_EVERY_VECTOR_WIDTH
+void multiply_rows(const float* rows, std::int64_t head_dim, const float* channels, std::int64_t stride, float scale,
+                   std::int64_t num_columns, float* products) {
+  std::int64_t first = 0;
+  for (; first + kColumns <= num_columns; first += kColumns) {
+    multiply_tile<kRows, kColumns>(rows, head_dim, channels + first, stride, scale, products + first);
+    multiply_tile<kRows, kColumns>(rows + kRows * head_dim, head_dim, channels + first, stride, scale,
+                                   products + kRows * stride + first);
+  }
+  for (; first + kColumns / 2 <= num_columns; first += kColumns / 2) {
+    multiply_tile<2 * kRows, kColumns / 2>(rows, head_dim, channels + first, stride, scale, products + first);
+  }
+  if (first < num_columns) {
+    multiply_tile<2 * kRows, kNumLanes>(rows, head_dim, channels + first, stride, scale, products + first);
   }
 }
 
@@ -186,10 +214,10 @@ float absolute_sum_of(const float* values, std::int64_t count) {
 }  // namespace
 
 TransposedKeys::TransposedKeys(const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys, TilePrecision precision)
-    : stride_((num_keys + kColumns - 1) / kColumns * kColumns), head_dim_(keys.cols()), precision_(precision) {
-  if (has_matrix_tiles()) {
-    tiles_ =
-        TileOperand(TileOperand::Side::columns, keys.data(), num_keys, head_dim_, keys.outerStride(), 1, precision);
+    : stride_(whole_lanes(num_keys)), head_dim_(keys.cols()), precision_(precision) {
+  if (has_matrix_tiles() && num_keys >= kFewestTilePositions) {
+    stride_ = (num_keys + kTilePositions - 1) / kTilePositions * kTilePositions;
+    tiles_.emplace(TileOperand::Side::columns, keys.data(), num_keys, head_dim_, keys.outerStride(), 1.0F, precision);
     return;
   }
   channels_.assign(static_cast<std::size_t>(stride_ * head_dim_), 0.0F);
@@ -205,20 +233,12 @@ TransposedKeys::TransposedKeys(const Eigen::Ref<const RowMatrix>& keys, std::int
 
 void TransposedKeys::multiply(const float* rows, std::int64_t num_rows, float scale, std::int64_t num_positions,
                               float* products) const {
-  const std::int64_t columns = std::min(stride_, (num_positions + kColumns - 1) / kColumns * kColumns);
-  const std::int64_t at_once = has_matrix_tiles() ? kProductRows : kRows;
+  const std::int64_t columns = std::min(stride_, whole_lanes(num_positions));
+  const std::int64_t at_once = tiles_ ? kProductRows : 2 * kRows;
   const auto multiply_whole = [&](const float* from, std::int64_t count, float* to) {
-    if (has_matrix_tiles()) {
-      thread_local TileOperand operand;
-      operand.assign(TileOperand::Side::rows, from, count, head_dim_, head_dim_, scale, precision_);
-      tile_product(operand, tiles_, count, columns, precision_, to, stride_);
-      return;
-    }
-    for (std::int64_t row = 0; row < count; row += kRows) {
-      for (std::int64_t first = 0; first < columns; first += kColumns) {
-        multiply_tile(from + row * head_dim_, head_dim_, channels_.data() + first, stride_, scale,
-                      to + row * stride_ + first);
-      }
+    if (tiles_) return tile_product({from, count, head_dim_, scale}, *tiles_, columns, precision_, to, stride_);
+    for (std::int64_t row = 0; row < count; row += 2 * kRows) {
+      multiply_rows(from + row * head_dim_, head_dim_, channels_.data(), stride_, scale, columns, to + row * stride_);
     }
   };
   const std::int64_t whole = num_rows / at_once * at_once;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kv/compression/matrix_tiles.h"
@@ -39,11 +40,11 @@ class TransposedKeys {
   TransposedKeys(const Eigen::Ref<const RowMatrix>& keys, std::int64_t num_keys,
                  TilePrecision precision = TilePrecision::full);
 
-  /// Positions a row of products is padded to: a multiple of 64.
+  /// Positions a row of products is padded to: a multiple of 16.
   [[nodiscard]] std::int64_t stride() const { return stride_; }
 
   /// products[row * stride + position] = scale * (rows[row] . key[position]) for positions below `num_positions`
-  /// (rounded up to 64).
+  /// (rounded up to 32 or, where that is less, the stride).
   /// @param rows  [num_rows, head_dim], one after another
   void multiply(const float* rows, std::int64_t num_rows, float scale, std::int64_t num_positions,
                 float* products) const;
@@ -52,8 +53,8 @@ class TransposedKeys {
   std::int64_t stride_;
   std::int64_t head_dim_;
   TilePrecision precision_;
-  TileOperand tiles_;            ///< where the processor has tiles
-  std::vector<float> channels_;  ///< [channel, stride], where it has none
+  std::optional<TileOperand> tiles_;  ///< where the processor has tiles and they pay
+  std::vector<float> channels_;       ///< [channel, stride], elsewhere
 };
 
 /// Queries whose products with a key stand side by side.

@@ -16,19 +16,25 @@ TEST(AbsoluteProductSums, AddSetsOfChannels) {
   EXPECT_EQ(absolute_product_sums(RowMatrix::Constant(1, 1, 2.0F), keys), (std::vector<float>{18}));
 }
 
-// Five rows (a tile and one) by 70 keys (a tile and six) against the plain sum.
+// Rows and keys within, beside and beyond tiles, with matrix tiles and without them, against the plain sum.
 TEST(TransposedKeys, ProductsAreTheDotProductsOfRowsAndKeys) {
-  const LayerTensors layer = testing::random_layer(1, 75, 8, 3);
+  const LayerTensors layer = testing::random_layer(1, 125, 8, 3);
   const RowMatrix& k = layer[0].k_post;
-  const RowMatrix q = layer[0].v.topRows(5);
-  const TransposedKeys keys(k, 70);
-  EXPECT_EQ(keys.stride(), 128);
-  std::vector<float> products(static_cast<std::size_t>(5 * keys.stride()));
-  keys.multiply(q.data(), 5, 0.5F, 70, products.data());
-  for (std::int64_t row = 0; row < 5; ++row) {
-    for (std::int64_t position = 0; position < 70; ++position) {
-      const double exact = 0.5 * q.row(row).cast<double>().dot(k.row(position).cast<double>());
-      EXPECT_NEAR(static_cast<double>(products[static_cast<std::size_t>(row * keys.stride() + position)]), exact, 1e-5);
+  for (const std::int64_t num_keys : {5, 20, 40, 70, 120}) {
+    for (const std::int64_t num_rows : {5, 40}) {
+      const RowMatrix q = layer[0].v.topRows(num_rows);
+      const TransposedKeys keys(k, num_keys);
+      EXPECT_GE(keys.stride(), num_keys);
+      EXPECT_EQ(keys.stride() % 16, 0);
+      std::vector<float> products(static_cast<std::size_t>(num_rows * keys.stride()));
+      keys.multiply(q.data(), num_rows, 0.5F, num_keys, products.data());
+      for (std::int64_t row = 0; row < num_rows; ++row) {
+        for (std::int64_t position = 0; position < num_keys; ++position) {
+          const double exact = 0.5 * q.row(row).cast<double>().dot(k.row(position).cast<double>());
+          const float found = products[static_cast<std::size_t>(row * keys.stride() + position)];
+          ASSERT_NEAR(static_cast<double>(found), exact, 1e-5) << row << " " << position << " of " << num_keys;
+        }
+      }
     }
   }
 }

@@ -27,5 +27,24 @@ TEST(SumEach, PutsTheSumOfEveryRowIntoItsLane) {
   for (std::size_t row = 0; row < sums.size(); ++row) EXPECT_EQ(sums[row], static_cast<float>(256 * row + 120));
 }
 
+// Row r holds 16 r + 0 .. 16 r + 15: lane c of it belongs into lane r of row c.
+TEST(Transpose, SwapsRowsAndLanes) {
+  Lanes rows[kNumLanes];
+  for (std::int64_t row = 0; row < kNumLanes; ++row) {
+    for (std::int64_t lane = 0; lane < kNumLanes; ++lane) rows[row][lane] = static_cast<float>(16 * row + lane);
+  }
+  transpose(rows);
+  for (std::int64_t row = 0; row < kNumLanes; ++row) {
+    for (std::int64_t lane = 0; lane < kNumLanes; ++lane)
+      EXPECT_EQ(rows[row][lane], static_cast<float>(16 * lane + row));
+  }
+}
+
+TEST(WholeLanes, RoundUpToARegister) {
+  EXPECT_EQ(whole_lanes(0), 0);
+  EXPECT_EQ(whole_lanes(16), 16);
+  EXPECT_EQ(whole_lanes(17), 32);
+}
+
 }  // namespace
 }  // namespace kvtide::kv

@@ -246,13 +246,15 @@ KVTIDE_TILE_CODE inline void add_absolutes(const float* product, float* totals) 
 
 }  // namespace
 
-KVTIDE_TILE_CODE void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_rows,
+namespace {
+
+/// With the tiles configured.
+KVTIDE_TILE_CODE void multiply_all(const TileOperand& rows, const TileOperand& columns, std::int64_t num_rows,
                                    std::int64_t num_columns, TilePrecision precision, float* product,
                                    std::int64_t stride) {
   KVTIDE_ASSERT(rows.num_chunks() == columns.num_chunks(), "both factors have the same channels");
   const bool is_full = precision == TilePrecision::full;
   KVTIDE_ASSERT(!is_full || (rows.is_exact() && columns.is_exact()), "all parts of both factors");
-  configure();
   const std::int64_t num_pairs = std::min(columns.num_pairs(), (num_columns + kPairRows - 1) / kPairRows);
   const std::int64_t num_row_pairs = std::min(rows.num_pairs(), (num_rows + kPairRows - 1) / kPairRows);
   for (std::int64_t row_pair = 0; row_pair < num_row_pairs; ++row_pair) {
@@ -260,6 +262,34 @@ KVTIDE_TILE_CODE void tile_product(const TileOperand& rows, const TileOperand& c
       multiply_pairs(rows, row_pair, columns, column_pair, is_full);
       store_pairs(product + kPairRows * (row_pair * stride + column_pair), stride);
     }
+  }
+}
+
+}  // namespace
+
+KVTIDE_TILE_CODE void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_rows,
+                                   std::int64_t num_columns, TilePrecision precision, float* product,
+                                   std::int64_t stride) {
+  configure();
+  multiply_all(rows, columns, num_rows, num_columns, precision, product, stride);
+  _tile_release();
+}
+
+KVTIDE_TILE_CODE void tile_product(const PlainRows& rows, const TileOperand& columns, std::int64_t num_columns,
+                                   TilePrecision precision, float* product, std::int64_t stride) {
+  // The next rows' tiles are made before these are multiplied: what was stored a moment ago cannot be loaded as a tile yet.
+  // And the tiles are configured once, since the first product afterwards waits for as long as many others take.
+  thread_local TileOperand operands[2];
+  const auto assign = [&](std::int64_t row) {
+    operands[row / kPairRows % 2].assign(TileOperand::Side::rows, rows.values + row * rows.num_channels, kPairRows,
+                                         rows.num_channels, rows.num_channels, rows.factor, precision);
+  };
+  assign(0);
+  configure();
+  for (std::int64_t row = 0; row < rows.num_rows; row += kPairRows) {
+    if (row + kPairRows < rows.num_rows) assign(row + kPairRows);
+    multiply_all(operands[row / kPairRows % 2], columns, kPairRows, num_columns, precision, product + row * stride,
+                 stride);
   }
   _tile_release();
 }
@@ -296,6 +326,10 @@ void TileOperand::assign(Side, const float*, std::int64_t, std::int64_t, std::in
 
 void tile_product(const TileOperand&, const TileOperand&, std::int64_t, std::int64_t, TilePrecision, float*,
                   std::int64_t) {
+  KVTIDE_ASSERT(false, "built without matrix tiles");
+}
+
+void tile_product(const PlainRows&, const TileOperand&, std::int64_t, TilePrecision, float*, std::int64_t) {
   KVTIDE_ASSERT(false, "built without matrix tiles");
 }
 

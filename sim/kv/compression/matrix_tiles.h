@@ -65,6 +65,18 @@ class TileOperand {
 void tile_product(const TileOperand& rows, const TileOperand& columns, std::int64_t num_rows, std::int64_t num_columns,
                   TilePrecision precision, float* product, std::int64_t stride);
 
+/// Rows of float32 as they lie, one after another.
+struct PlainRows {
+  const float* values = nullptr;  ///< [row, channel]
+  std::int64_t num_rows = 0;      ///< a multiple of 32
+  std::int64_t num_channels = 0;
+  float factor = 1;  ///< multiplies every element first
+};
+
+/// The same product of rows that are made into tiles a few at a time, so that these are at hand when they are multiplied.
+void tile_product(const PlainRows& rows, const TileOperand& columns, std::int64_t num_columns, TilePrecision precision,
+                  float* product, std::int64_t stride);
+
 /// sums[row] += sum over columns of |rows[row] . columns[column]|, for all rows (rounded up to 32), in half precision. Only
 /// where has_matrix_tiles().
 void add_tile_absolute_sums(const TileOperand& rows, const TileOperand& columns, float* sums);

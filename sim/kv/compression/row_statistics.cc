@@ -15,10 +15,6 @@ constexpr std::int64_t kLanes = kNumLanes;
 constexpr std::int64_t kRowsAhead = 32;   ///< asked for before their turn: rows come from far away
 constexpr std::int64_t kRowsAtOnce = 64;  ///< summed in float32 before float64 takes over
 
-std::int64_t whole_lanes(std::int64_t channels) {
-  return (channels + kLanes - 1) / kLanes * kLanes;
-}
-
 /// Sixteen rows from `first` on; beyond the last one it again, so that no sum of sixteen needs another way for the rest.
 struct SixteenRows {
   const float* begin[kLanes];
