@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kv/compression/codec.h"
+#include "kv/compression/nearest_centroids.h"
 
 namespace kvtide::kv {
 namespace {
@@ -14,24 +15,13 @@ constexpr std::int64_t kChannels = 8;
 constexpr std::int64_t kCentroids = 256;
 constexpr int kRounds = 4;
 
-/// [row] index of the nearest centroid.
-std::vector<std::int64_t> nearest(const RowMatrix& rows, const RowMatrix& centroids) {
-  // |x - c|^2 without |x|^2, which is the same for every centroid.
-  RowMatrix distance = -2.0F * rows * centroids.transpose();
-  distance.rowwise() += centroids.rowwise().squaredNorm().transpose();
-  std::vector<std::int64_t> index(static_cast<std::size_t>(rows.rows()));
-  for (std::int64_t row = 0; row < rows.rows(); ++row)
-    distance.row(row).minCoeff(&index[static_cast<std::size_t>(row)]);
-  return index;
-}
-
 /// k-means that starts at evenly spaced rows.
 RowMatrix learn(const RowMatrix& rows) {
   const std::int64_t count = std::min(kCentroids, rows.rows());
   RowMatrix centroids(count, rows.cols());
   for (std::int64_t index = 0; index < count; ++index) centroids.row(index) = rows.row(index * rows.rows() / count);
   for (int round = 0; round < kRounds; ++round) {
-    const std::vector<std::int64_t> owner = nearest(rows, centroids);
+    const std::vector<std::int64_t> owner = nearest_centroids(rows, centroids);
     RowMatrix sum = RowMatrix::Zero(count, rows.cols());
     std::vector<std::int64_t> members(static_cast<std::size_t>(count), 0);
     for (std::int64_t row = 0; row < rows.rows(); ++row) {
@@ -65,7 +55,7 @@ void code(const CodecUse&, const CodecRows& rows) {
     for (std::int64_t parity = 0; parity < 2; ++parity) {
       const RowMatrix& stored = parity == 0 ? even : odd;
       const RowMatrix centroids = learn(parity == 0 ? odd : even);
-      const std::vector<std::int64_t> index = nearest(stored, centroids);
+      const std::vector<std::int64_t> index = nearest_centroids(stored, centroids);
       for (std::int64_t row = 0; row < stored.rows(); ++row) {
         values.row(2 * row + parity).segment(column, kChannels) = centroids.row(index[static_cast<std::size_t>(row)]);
       }

@@ -94,7 +94,7 @@ constexpr float kBoundaries[] = {-115.5F, -93.5F, -74, -57, -42, -28.5F, -16, -4
 constexpr float kSteps[] = {23, 21, 18, 16, 14, 13, 12, 11, 12, 12, 13, 15, 16, 20, 24};
 
 /// Blocks side by side, so that each adds up its values in their order.
-constexpr std::int64_t kLanes = 16;
+constexpr std::int64_t kLanes = kNumLanes;
 
 /// kLanes blocks, [value, block] in `x`.
 [[gnu::always_inline]] inline void code_uneven(float (&x)[kBlock][kLanes]) {
@@ -166,15 +166,22 @@ void code_blocks_with_minimum(float* values, std::int64_t num_blocks, std::int32
 
 KVTIDE_EVERY_VECTOR_WIDTH
 void code_iq4_nl(float* values, std::int64_t num_blocks) {
-  float x[kBlock][kLanes] = {};
+  float x[kBlock][kLanes];
   for (std::int64_t first = 0; first < num_blocks; first += kLanes) {
     const std::int64_t count = std::min(kLanes, num_blocks - first);
-    for (std::int64_t lane = 0; lane < count; ++lane) {
-      for (std::int64_t i = 0; i < kBlock; ++i) x[i][lane] = values[(first + lane) * kBlock + i];
+    float* const blocks = values + first * kBlock;
+    for (std::int64_t half = 0; half < kBlock; half += kLanes) {
+      Lanes square[kLanes] = {};
+      for (std::int64_t lane = 0; lane < count; ++lane) load(blocks + lane * kBlock + half, square[lane]);
+      transpose(square);
+      for (std::int64_t i = 0; i < kLanes; ++i) store(square[i], x[half + i]);
     }
     code_uneven(x);
-    for (std::int64_t lane = 0; lane < count; ++lane) {
-      for (std::int64_t i = 0; i < kBlock; ++i) values[(first + lane) * kBlock + i] = x[i][lane];
+    for (std::int64_t half = 0; half < kBlock; half += kLanes) {
+      Lanes square[kLanes];
+      for (std::int64_t i = 0; i < kLanes; ++i) load(x[half + i], square[i]);
+      transpose(square);
+      for (std::int64_t lane = 0; lane < count; ++lane) store(square[lane], blocks + lane * kBlock + half);
     }
   }
 }

@@ -144,8 +144,8 @@ void code_clipped_groups(float* values, std::int64_t group, std::int64_t num_gro
     const std::int64_t count = std::min(kGroupsAtOnce, num_groups - first);
     find_extremes(values + first * group, group, count, low, high);
     for (std::int64_t index = 0; index < count; ++index) {
-      const float zero = kE4M3.round(low[index] * clip);
-      const float scale = kE4M3.round((high[index] * clip - zero) / top);
+      const float zero = kE4M3.round_number(low[index] * clip);
+      const float scale = kE4M3.round_number((high[index] * clip - zero) / top);
       const float divisor = scale > 0 ? scale : 1.0F;
       const float factor = scale > 0 ? scale : 0.0F;  // 0: everything reads back as the zero point
       float* of_group = values + (first + index) * group;

@@ -12,31 +12,74 @@
 namespace kvtide::kv {
 namespace {
 
-/// Largest magnitudes of `count` groups, at most kGroupsAtOnce.
-[[gnu::always_inline]] inline void find_magnitudes(const float* values, std::int64_t group, std::int64_t count,
-                                                   float* magnitudes) {
-  float low[kGroupsAtOnce] = {};
-  find_extremes(values, group, count, low, magnitudes);
-  for (std::int64_t index = 0; index < kGroupsAtOnce; ++index) {
-    magnitudes[index] = -low[index] > magnitudes[index] ? -low[index] : magnitudes[index];
+/// Reciprocals are this much too low, so that a product with one is below the quotient; kAbove times the product is above it.
+/// Each of the roundings between is below 2^-24.
+constexpr float kBelow = 1 - 0x1p-22F;
+constexpr float kAbove = 1 + 0x1p-20F;
+constexpr float kSmallestScale = 0x1p-100F;  ///< whose reciprocal is as good as others
+constexpr std::int64_t kProductsAtOnce = 256;
+
+/// round(value / scale) * scale by a product, which is cheaper than a quotient.
+/// @param group  a multiple of kNumLanes; in all at most kProductsAtOnce values
+/// @param inverse  kBelow / scale of each group
+/// @return false where a quotient may lie on the other side of a boundary than the product: values are as before
+[[gnu::always_inline]] inline bool code_by_products(float* values, std::int64_t group, std::int64_t num_groups,
+                                                    const SmallFloat& format, const float* scales,
+                                                    const float* inverse) {
+  const auto top = std::bit_cast<std::uint32_t>(format.largest);
+  float coded[kProductsAtOnce];
+  std::uint32_t differing[kNumLanes] = {};
+  bool has_reciprocals = true;
+  for (std::int64_t index = 0; index < num_groups; ++index) {
+    const float factor = inverse[index];
+    has_reciprocals = has_reciprocals && scales[index] >= kSmallestScale;
+    for (std::int64_t i = index * group; i < (index + 1) * group; i += kNumLanes) {
+      for (std::int64_t lane = 0; lane < kNumLanes; ++lane) {
+        const auto bits = std::bit_cast<std::uint32_t>(values[i + lane] * factor);
+        const std::uint32_t magnitude = bits & kSignless;
+        const auto bounded = std::bit_cast<float>(magnitude < top ? magnitude : top);
+        const float spacing = format.spacing_at(bounded);
+        const float sum = bounded + spacing;
+        const float above = bounded * kAbove + spacing;
+        differing[lane] |= std::bit_cast<std::uint32_t>(sum) ^ std::bit_cast<std::uint32_t>(above);
+        coded[i + lane] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(sum - spacing) | (bits & ~kSignless));
+      }
+    }
   }
+  std::uint32_t any = 0;
+  for (const std::uint32_t lane : differing) any |= lane;
+  if (any != 0 || !has_reciprocals) return false;
+  for (std::int64_t index = 0; index < num_groups; ++index) {
+    const float scale = scales[index];
+    for (std::int64_t i = index * group; i < (index + 1) * group; ++i) values[i] = coded[i] * scale;
+  }
+  return true;
 }
 
 /// @param scale_of  a group's scale from its largest magnitude
 template <typename ScaleOf>
 [[gnu::always_inline]] inline void code_groups_of(float* values, std::int64_t group, std::int64_t num_groups,
                                                   const SmallFloat& format, const ScaleOf& scale_of) {
+  const bool by_products = group % kNumLanes == 0 && group <= kProductsAtOnce;
+  const std::int64_t at_once = by_products ? kProductsAtOnce / group : kGroupsAtOnce;
   float scales[kGroupsAtOnce] = {};
+  float inverse[kGroupsAtOnce];
   for (std::int64_t first = 0; first < num_groups; first += kGroupsAtOnce) {
     const std::int64_t count = std::min(kGroupsAtOnce, num_groups - first);
     float* part = values + first * group;
     find_magnitudes(part, group, count, scales);
-    for (float& scale : scales) scale = scale_of(scale);
-    for (std::int64_t index = 0; index < count; ++index) {
-      float* of_group = part + index * group;
-      const float scale = scales[index];
-      const float divisor = scale > 0 ? scale : 1.0F;
-      for (std::int64_t i = 0; i < group; ++i) of_group[i] = format.round(of_group[i] / divisor) * scale;
+    for (std::int64_t index = 0; index < kGroupsAtOnce; ++index) {
+      scales[index] = scale_of(scales[index]);
+      inverse[index] = 1.0F / scales[index] * kBelow;
+    }
+    for (std::int64_t index = 0; index < count; index += at_once) {
+      const std::int64_t some = std::min(at_once, count - index);
+      float* of_groups = part + index * group;
+      if (by_products && code_by_products(of_groups, group, some, format, scales + index, inverse + index)) continue;
+      for (std::int64_t i = 0; i < some * group; ++i) {
+        const float scale = scales[index + i / group];
+        of_groups[i] = format.round_number(of_groups[i] / (scale > 0 ? scale : 1.0F)) * scale;
+      }
     }
   }
 }
@@ -69,7 +112,7 @@ template <typename ScaleOf>
     for (std::int64_t index = 0; index < count; ++index) {
       float* of_block = part + index * kMxBlock;
       for (std::int64_t i = 0; i < kMxBlock; ++i) {
-        of_block[i] = format.round(of_block[i] * inverse[index]) * scales[index];
+        of_block[i] = format.round_number(of_block[i] * inverse[index]) * scales[index];
       }
     }
   }
@@ -96,7 +139,7 @@ void code_nvfp4(float* values, std::int64_t num_blocks) {
   const float tensor = largest_magnitude(values, num_blocks * kNvBlock) / (kE2M1.largest * kE4M3.largest);
   if (tensor == 0) return;
   code_groups_of(values, kNvBlock, num_blocks, kE2M1,
-                 [tensor](float magnitude) { return kE4M3.round(magnitude / kE2M1.largest / tensor) * tensor; });
+                 [tensor](float magnitude) { return kE4M3.round_number(magnitude / kE2M1.largest / tensor) * tensor; });
 }
 
 KVTIDE_EVERY_VECTOR_WIDTH

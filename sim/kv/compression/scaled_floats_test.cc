@@ -13,13 +13,17 @@ namespace {
 
 constexpr std::int64_t kNumGroups = 67;  // more than are handled together, and not a multiple
 
-/// Of every size, from nothing to beyond what float32's normal numbers hold.
+/// Of every size, from nothing to beyond what float32's normal numbers hold, and groups with quotients on a boundary.
 std::vector<float> drawn(std::int64_t group) {
   RandomStream random(1, "scaled_floats");
   std::vector<float> values;
   for (std::int64_t index = 0; index < kNumGroups; ++index) {
     const float factor = index % 7 == 0 ? 0.0F : std::ldexp(1.0F, static_cast<int>(index % 7 * 40 - 160));
-    for (std::int64_t i = 0; i < group; ++i) values.push_back(static_cast<float>(random.normal()) * factor);
+    for (std::int64_t i = 0; i < group; ++i) {
+      // Integers up to 96 lie halfway between numbers of a format under the scales 96 / 6 and 96 / 448.
+      const auto whole = i == 0 ? 96.0F : static_cast<float>(random.below(193)) - 96.0F;
+      values.push_back(index % 5 == 3 ? whole : static_cast<float>(random.normal()) * factor);
+    }
   }
   return values;
 }
@@ -44,7 +48,7 @@ void expect_scaled(const Kernel& kernel, std::int64_t group, const SmallFloat& f
 }
 
 TEST(ScaledFloats, E4M3GroupsReachFromTheirLargestValue) {
-  for (const std::int64_t group : {1, 16, 33, 128}) {
+  for (const std::int64_t group : {1, 16, 33, 64, 128, 272}) {
     expect_scaled([group](float* values, std::int64_t num_groups) { code_e4m3_groups(values, group, num_groups); },
                   group, kE4M3, [](float magnitude, float) { return magnitude / 448; });
   }

@@ -23,27 +23,38 @@ struct SmallFloat {
   [[nodiscard]] float decode(std::uint8_t code) const;
   /// decode(encode(value)), without the code between: in integer operations, so that a loop of it runs in vector registers.
   [[nodiscard]] float round(float value) const;
+  /// The same of a number.
+  [[nodiscard]] float round_number(float value) const;
+  /// Whose sum with a magnitude up to the largest is rounded as the format does. Numbers of a binade, from 2^(1 - bias) on, are
+  /// as far apart as float32 are so many binades higher as their mantissa is shorter: the first number there.
+  [[nodiscard]] float spacing_at(float magnitude) const;
   /// round() of each of `count` values.
   void round_all(float* values, std::int64_t count) const;
 };
 
-inline float SmallFloat::round(float value) const {
-  constexpr std::uint32_t kSignless = 0x7FFFFFFFU;
-  constexpr std::uint32_t kInfinity = 0x7F800000U;
+inline constexpr std::uint32_t kSignless = 0x7FFFFFFFU;
+inline constexpr std::uint32_t kInfinityBits = 0x7F800000U;
+
+inline float SmallFloat::spacing_at(float magnitude) const {
+  const auto smallest = static_cast<std::uint32_t>(128 - bias) << 23U;
+  const auto higher = static_cast<std::uint32_t>(23 - mantissa_bits) << 23U;
+  const std::uint32_t binade = std::bit_cast<std::uint32_t>(magnitude) & kInfinityBits;
+  return std::bit_cast<float>((binade > smallest ? binade : smallest) + higher);
+}
+
+inline float SmallFloat::round_number(float value) const {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & kSignless;
   const auto top = std::bit_cast<std::uint32_t>(largest);
-  const std::uint32_t bounded = magnitude < top ? magnitude : top;
-  const auto dropped = static_cast<std::uint32_t>(23 - mantissa_bits);
-  const std::uint32_t last = 1U << dropped;
-  const std::uint32_t normal = (bounded + last / 2 - 1 + ((bounded >> dropped) & 1U)) & ~(last - 1);
-  // Below 2^(1 - bias) numbers are 2^(1 - bias - mantissa) apart, which is how far float32 are apart 23 binades higher.
-  const auto spacing = std::bit_cast<float>(static_cast<std::uint32_t>(127 + 24 - bias - mantissa_bits) << 23U);
-  const auto subnormal = std::bit_cast<std::uint32_t>((std::bit_cast<float>(bounded) + spacing) - spacing);
-  std::uint32_t result = bounded < static_cast<std::uint32_t>(128 - bias) << 23U ? subnormal : normal;
-  const bool is_number = magnitude <= kInfinity;
-  result = is_number ? result : has_nan ? magnitude : top;
-  return std::bit_cast<float>(result | (is_number || has_nan ? bits & ~kSignless : 0U));
+  const auto bounded = std::bit_cast<float>(magnitude < top ? magnitude : top);
+  const float spacing = spacing_at(bounded);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>((bounded + spacing) - spacing) | (bits & ~kSignless));
+}
+
+inline float SmallFloat::round(float value) const {
+  const bool is_number = (std::bit_cast<std::uint32_t>(value) & kSignless) <= kInfinityBits;
+  const float rounded = round_number(value);
+  return is_number ? rounded : has_nan ? value : largest;
 }
 
 /// OCP 8-bit Floating Point Specification (OFP8), revision 1.0, table 1.
