@@ -17,6 +17,8 @@ class RequestSource {
   [[nodiscard]] virtual Request take() = 0;
   /// A user has its answer (closed loops send the next request some time after it).
   virtual void on_finish(Picoseconds /*now*/) {}
+  /// Whether a request that finishes may bring the next arrival forward (closed loops).
+  [[nodiscard]] virtual bool reacts_to_finishes() const { return false; }
 };
 
 /// A recorded trace, played `repeats` times in a row; copies share prefix ids only within themselves.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -77,15 +78,23 @@ class Front : public EngineProcess::Surroundings {
     return std::move(outcome_);
   }
 
-  /// An arrival; for a decode engine beside prefill ones also a cache on its way, or a prompt that may be finished first.
+  /// An arrival; where users wait for answers, another engine's step, which may bring one; for a decode engine beside prefill ones
+  /// also a cache on its way, or a prompt that may be finished first.
   [[nodiscard]] std::optional<Picoseconds> next_submission(const EngineProcess& engine) const override {
     std::optional<Picoseconds> next = source_.next_arrival();
-    if (prefill_.empty() || is_prefill(engine)) return next;
     const auto consider = [&](std::optional<Picoseconds> time) {
       if (time && (!next || *time < *next)) next = time;
     };
-    for (const std::unique_ptr<EngineProcess>& one : prefill_) consider(one->busy_until());
-    if (!landings_.empty()) consider(*landings_.begin());
+    const auto consider_others = [&](const Engines& engines) {
+      for (const std::unique_ptr<EngineProcess>& one : engines) {
+        if (one.get() != &engine) consider(one->busy_until());
+      }
+    };
+    const bool reacts = source_.reacts_to_finishes();
+    const bool takes_caches = !prefill_.empty() && !is_prefill(engine);
+    if (reacts) consider_others(decode_);
+    if (reacts || takes_caches) consider_others(prefill_);
+    if (takes_caches && !landings_.empty()) consider(*landings_.begin());
     return next;
   }
 
@@ -125,14 +134,18 @@ class Front : public EngineProcess::Surroundings {
     if (options_.stops_at && options_.stops_at(ledger_.times(request), is_last)) outcome_.is_stopped = true;
   }
 
-  /// Only the next arrival is pending: memory does not grow with the trace.
+  /// Only the next arrival is pending: memory does not grow with the trace. A user who thinks shortly may come before one who has
+  /// been thinking for long; the later event then finds that it is no longer the pending one.
   void schedule_arrival() {
     const std::optional<Picoseconds> next = source_.next_arrival();
-    if (!next || has_pending_arrival_ || outcome_.is_stopped) return;
-    has_pending_arrival_ = true;
-    simulation_.schedule_at(std::max(*next, simulation_.now()), [this] {
-      has_pending_arrival_ = false;
+    if (!next || outcome_.is_stopped) return;
+    const Picoseconds at = std::max(*next, simulation_.now());
+    if (pending_arrival_ && *pending_arrival_ <= at) return;
+    pending_arrival_ = at;
+    simulation_.schedule_at(at, [this] {
       const Picoseconds now = simulation_.now();
+      if (pending_arrival_ != now) return;
+      pending_arrival_.reset();
       Engines& engines = prefill_.empty() ? decode_ : prefill_;
       for (auto next = source_.next_arrival(); next && *next <= now; next = source_.next_arrival()) {
         arrive(engines, *next);
@@ -196,7 +209,7 @@ class Front : public EngineProcess::Surroundings {
   std::unordered_map<std::size_t, Request> to_decode_;  // what is left once the prompt is computed; looked up only
   std::vector<Picoseconds> link_free_;                  // [prefill engine]
   std::multiset<Picoseconds> landings_;                 // of caches under way
-  bool has_pending_arrival_ = false;
+  std::optional<Picoseconds> pending_arrival_;
   bool has_finished_ = false;
 };
 

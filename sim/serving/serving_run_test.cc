@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/random.h"
+#include "serving/workload.h"
 
 namespace kvtide::serving {
 namespace {
@@ -191,6 +194,89 @@ TEST(FleetRun, AStoppedRunLeavesTheRestUndone) {
   const ServingOutcome outcome = serve(source, kOneAtATime, step_time, options);
   EXPECT_TRUE(outcome.is_stopped);
   EXPECT_EQ(outcome.requests.size(), 2U);
+}
+
+/// Users who think for given seconds before each of their questions, 4 tokens of prompt, answers of given lengths.
+class Users : public RequestSource {
+ public:
+  struct Question {
+    double thinking = 0;  // s, after the answer before
+    std::int64_t output = 1;
+  };
+  /// @param first  all asked at 0  @param next  by whoever has an answer first
+  Users(std::vector<std::int64_t> first, std::vector<Question> next) : next_(std::move(next)) {
+    for (const std::int64_t output : first) due_.emplace(Picoseconds{0}, output);
+  }
+  [[nodiscard]] std::optional<Picoseconds> next_arrival() const override {
+    return due_.empty() ? std::nullopt : std::optional(due_.begin()->first);
+  }
+  [[nodiscard]] Request take() override {
+    const auto [at, output] = *due_.begin();
+    due_.erase(due_.begin());
+    return request_at(to_seconds(at), 4, output);
+  }
+  void on_finish(Picoseconds now) override {
+    if (asked_ == next_.size()) return;
+    due_.emplace(now + from_seconds(next_[asked_].thinking), next_[asked_].output);
+    ++asked_;
+  }
+  [[nodiscard]] bool reacts_to_finishes() const override { return asked_ < next_.size(); }
+
+ private:
+  std::multimap<Picoseconds, std::int64_t> due_;
+  std::vector<Question> next_;
+  std::size_t asked_ = 0;
+};
+
+// Steps of 10 ms. Two answers of 100 tokens and one of 2, dealt round: 0 and 2 on engine 0, 1 on engine 1. The third user has the answer
+// at 20 ms and asks at 25 ms: on engine 1, in the step that begins at 30 ms. Its second question, at 40 + 5 ms, goes to engine 0.
+TEST(FleetRun, ARunOfStepsEndsWhenAnotherEnginesUserAsksAgain) {
+  const EngineSettings engine{.num_blocks = 2000, .max_num_seqs = 8, .max_num_batched_tokens = 4096};
+  FixedStepTime step_time;
+  Users users({100, 100, 2}, {{0.005, 1}, {0.005, 1}});
+  EXPECT_EQ(milliseconds_to_the_end(serve(users, {.engine = engine, .replicas = 2}, step_time)),
+            (std::vector<double>{1000, 1000, 20, 40, 60}));
+}
+
+// The first user answered at 10 ms thinks until 110 ms, the second, answered at 30 ms, until 40 ms only.
+TEST(FleetRun, WhoThinksShortlyNeedNotWaitForWhoThinksLong) {
+  FixedStepTime step_time;
+  Users users({1, 3}, {{0.1, 1}, {0.01, 1}});
+  EXPECT_EQ(milliseconds_to_the_end(serve(users, {.num_blocks = 100}, step_time)),
+            (std::vector<double>{10, 30, 50, 120}));
+}
+
+TEST(FleetRun, ClosedLoopsThroughFleetsEqualOneStepAfterAnother) {
+  const EngineSettings engine{.num_blocks = 90, .max_num_seqs = 6, .max_num_batched_tokens = 128};
+  const Fleet fleets[] = {
+      {.engine = engine},
+      {.engine = engine, .replicas = 2},
+      {.engine = engine, .replicas = 3, .routing = Routing::least_loaded},
+      {.engine = engine, .replicas = 2, .prefill_replicas = 1, .transfer_bandwidth = 10e9, .bytes_per_token = 1e5},
+      {.engine = engine, .replicas = 1, .prefill_replicas = 2, .transfer_bandwidth = 10e9, .bytes_per_token = 1e5},
+  };
+  const SyntheticWorkload workload{.arrivals = ArrivalKind::closed_loop,
+                                   .users = 9,
+                                   .think_seconds = 0.02,
+                                   .input = {.kind = LengthDistribution::Kind::uniform, .low = 1, .high = 200},
+                                   .output = {.kind = LengthDistribution::Kind::uniform, .low = 1, .high = 300},
+                                   .num_requests = 80};
+  LinearStepTime step_time;
+  for (const Fleet& fleet : fleets) {
+    const auto requests = [&](std::int64_t max_steps_at_once) {
+      const auto source = draw_requests(workload, 16, 7);
+      return serve(*source, fleet, step_time, {.shared_block_tokens = 16, .max_steps_at_once = max_steps_at_once})
+          .requests;
+    };
+    const std::vector<RequestTimes> skipping = requests(1'000'000), stepping = requests(1);
+    ASSERT_EQ(skipping.size(), 80U);
+    for (std::size_t i = 0; i < skipping.size(); ++i) {
+      EXPECT_EQ(skipping[i].queued, stepping[i].queued) << fleet.replicas << " " << fleet.prefill_replicas << " " << i;
+      EXPECT_EQ(skipping[i].scheduled, stepping[i].scheduled);
+      EXPECT_EQ(skipping[i].first_token, stepping[i].first_token);
+      EXPECT_EQ(skipping[i].last_token, stepping[i].last_token);
+    }
+  }
 }
 
 /// 1 ms a step and 1 ms a token that the policy compresses in it.

@@ -84,6 +84,10 @@ class Drawn : public RequestSource {
     due_.push(now + from_seconds(thinking));
   }
 
+  [[nodiscard]] bool reacts_to_finishes() const override {
+    return workload_.arrivals == ArrivalKind::closed_loop && num_taken_ < workload_.num_requests;
+  }
+
  private:
   void check_time(double seconds) const {
     if (seconds <= kMaxSeconds) return;

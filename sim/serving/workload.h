@@ -74,6 +74,7 @@ class CutSource : public RequestSource {
   [[nodiscard]] std::optional<Picoseconds> next_arrival() const override { return source_.next_arrival(); }
   [[nodiscard]] Request take() override;
   void on_finish(Picoseconds now) override { source_.on_finish(now); }
+  [[nodiscard]] bool reacts_to_finishes() const override { return source_.reacts_to_finishes(); }
   [[nodiscard]] std::int64_t num_cut() const { return num_cut_; }
 
  private:
