@@ -145,8 +145,10 @@ MachineStepTime::Options machine_options(const CsvTable& runs, std::size_t row) 
   return options;
 }
 
+/// Nothing where no request has the metric: one output token has no time between tokens.
 void add_figures(ReplayedRun& replayed, const char* metric, const std::vector<double>& measured,
                  const std::vector<double>& predicted) {
+  if (measured.empty() || predicted.empty()) return;
   const auto mean = [](const std::vector<double>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   };

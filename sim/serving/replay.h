@@ -19,8 +19,8 @@ struct ReplayFigure {
 
 struct ReplayedRun {
   std::string run;
-  std::string gpu;  ///< profile; machine step times only
-  std::vector<ReplayFigure> figures;
+  std::string gpu;                    ///< profile; machine step times only
+  std::vector<ReplayFigure> figures;  ///< of tpot_ms only where a request has two output tokens
   ServingOutcome outcome;
   double measured_makespan = 0;  ///< s
 };

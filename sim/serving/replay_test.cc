@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
 namespace kvtide::serving {
 namespace {
@@ -44,6 +45,30 @@ TEST(Replay, WithMachineStepTimesMeansAreWithinTenAndPercentilesWithinFifteenPer
           << figure.run << " " << figure.metric << " " << figure.statistic;
     }
   }
+}
+
+// Two requests of one output token have a TTFT and a latency, which are the same, and no time between tokens.
+TEST(Replay, WithoutASecondTokenThereIsNoTimeBetweenTokens) {
+  const std::string folder = testing::TempDir() + "one_token_runs";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/runs.csv")
+      << "run,model,gpu,device_name,gpu_mem_gb,mem_bw_gb_s,tp,max_num_seqs,max_num_batched_tokens,max_model_len,block_"
+         "size,"
+         "num_gpu_blocks,prefix_caching,n_layers,n_q_heads,n_kv_heads,head_dim,hidden,ffn,vocab\n"
+         "one,small,RTX4090,NVIDIA GeForce RTX 4090,24,1008,1,8,2048,4096,16,100,True,2,8,8,64,512,1024,1000\n";
+  std::ofstream(folder + "/one.requests.csv")
+      << "queued_s,input_tokens,output_tokens,last_token_s,ttft_ms,tpot_ms,latency_ms\n"
+         "0,64,1,0.001,1,0,1\n"
+         "1,64,1,1.001,1,0,1\n";
+  const std::vector<ReplayedRun> runs = replay(folder, {.step_times = StepTimes::machine});
+  ASSERT_EQ(runs.size(), 1U);
+  ASSERT_EQ(runs[0].figures.size(), 10U);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(runs[0].figures[i].metric, "ttft_ms");
+    EXPECT_EQ(runs[0].figures[i + 5].metric, "latency_ms");
+    EXPECT_DOUBLE_EQ(runs[0].figures[i].predicted, runs[0].figures[i + 5].predicted);
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
