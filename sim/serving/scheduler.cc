@@ -97,9 +97,11 @@ void Scheduler::wait_in_line(SequenceId id) {
   waiting_.insert(place, id);
 }
 
+/// The last id may name fewer tokens than it has room for: a block that reaches beyond the prompt holds what was generated.
 bool Scheduler::is_shared(const Sequence& sequence, std::int64_t block) const {
   return blocks_per_id_ > 0 &&
-         block / blocks_per_id_ < static_cast<std::int64_t>(sequence.request.shared_blocks.size());
+         block / blocks_per_id_ < static_cast<std::int64_t>(sequence.request.shared_blocks.size()) &&
+         (block + 1) * settings_.block_size <= sequence.request.input_tokens;
 }
 
 /// Shared blocks by their id, all others by the request that owns them.
@@ -142,9 +144,10 @@ bool Scheduler::grow(Sequence& sequence, std::int64_t tokens) {
   return true;
 }
 
-/// Full blocks are known from the moment they are scheduled.
+/// Full blocks are known from the moment they are scheduled, generated tokens as those of the prompt; not where a policy has moved
+/// what they hold.
 void Scheduler::set_keys(Sequence& sequence, std::int64_t computed) {
-  if (!settings_.prefix_caching || sequence.is_compressed) return;
+  if (!settings_.prefix_caching || (sequence.is_compressed && settings_.growth.frees_blocks())) return;
   for (const std::int64_t full = computed / settings_.block_size; sequence.keyed < full; ++sequence.keyed) {
     if (!is_shared(sequence, sequence.keyed)) continue;  // its own: named when it is preempted, nobody asks before
     pool_.set_key(sequence.blocks[static_cast<std::size_t>(sequence.keyed)], key_of(sequence, sequence.keyed));

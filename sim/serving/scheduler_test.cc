@@ -174,6 +174,37 @@ TEST_F(SchedulerTest, APreemptedRequestHitsItsOwnBlocks) {
   EXPECT_EQ(scheduler_->counters().hit_blocks, 1);
 }
 
+// Seven blocks of 4. From step 2 on both decode; after step 9 request 0 has computed 12 tokens in 3 blocks, request 1 15 in 4, and none
+// is free. Request 0's 13th token takes the block that request 1 frees first, its last, which is not full. The other three, one of them
+// generated tokens alone, are hits: of 16 known tokens 4 are computed again.
+TEST_F(SchedulerTest, APreemptedRequestHitsTheTokensItHadGenerated) {
+  EngineSettings settings = small(7);
+  settings.prefix_caching = true;
+  make(settings);
+  add(4, 10);
+  add(8, 9);
+  EXPECT_EQ(step(), "4@0 4@0 +0");
+  EXPECT_EQ(step(), "4@4 +1");
+  for (int decode = 3; decode <= 9; ++decode) EXPECT_EQ(step(), "+2") << decode;
+  EXPECT_EQ(step(), "+1 end0");
+  EXPECT_EQ(scheduler_->counters().lost_tokens, 15);
+  EXPECT_EQ(step(), "4@12 +0 end1");
+  EXPECT_EQ(scheduler_->counters().hit_blocks, 3);
+}
+
+// Ids of 4 tokens: the second one of request 0 names 2 prompt tokens, and 2 that are generated fill the block.
+TEST_F(SchedulerTest, AnIdNamesNoBlockThatReachesBeyondThePrompt) {
+  EngineSettings settings = small(100);
+  settings.prefix_caching = true;
+  make(settings, 4);
+  add(6, 3, {1, 2});
+  EXPECT_EQ(step(), "6@0 +0");
+  EXPECT_EQ(step(), "+1");
+  EXPECT_EQ(step(), "+1 end0");
+  add(9, 1, {1, 2});
+  EXPECT_EQ(step(), "5@4 +0 end1");
+}
+
 TEST_F(SchedulerTest, ARequestLargerThanTheCacheIsRefusedWithWhatIsMissing) {
   make(small(4));
   try {
