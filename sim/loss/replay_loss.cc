@@ -85,6 +85,7 @@ class Replay {
   void set_mass(Positions positions, const std::vector<float>& lost, std::vector<float>& of_row);
   void finish_rows();
   void attribute_evicted(const kv::TransposedKeys& vectors);
+  void attribute_few_rows();
   void attribute_changed(const kv::TransposedKeys& vectors);
   void set_losses(Positions positions, const OutputLosses& losses);
   [[nodiscard]] StoredRows values() const {
@@ -308,6 +309,18 @@ void Replay::attribute_evicted(const kv::TransposedKeys& vectors) {
   });
 }
 
+void Replay::attribute_few_rows() {
+  kv::ProductSpace vectors(
+      vectors_.size());  // on whole lines of the processor's caches: they are loaded for every position
+  std::copy_n(vectors_.data(), vectors_.size(), vectors.data());
+  OutputLosses losses{std::vector<float>(kPositionsAtOnce), std::vector<float>(kPositionsAtOnce)};
+  for_some(touched_.changed_positions, kPositionsAtOnce, [&](std::int64_t first, Positions some) {
+    loss::attribute_few_rows(block_of(some, first), terms_, values(), vectors.data(), rows_,
+                             {lengths_.data() + first, squares_.data() + first, crosses_.data() + first}, losses);
+    set_losses(some, losses);
+  });
+}
+
 void Replay::attribute_changed(const kv::TransposedKeys& vectors) {
   // As many as their products are few: those of a hundred rows and more fill a processor's second cache.
   const std::int64_t at_once = std::clamp(kProductsAtOnce / vectors.stride() / kv::kProductRows * kv::kProductRows,
@@ -354,7 +367,11 @@ bool Replay::measure_all() {
   finish_rows();
   const kv::TransposedKeys vectors(vectors_, 2 * padded_rows_);
   attribute_evicted(vectors);
-  attribute_changed(vectors);
+  if (padded_rows_ <= kFewRows) {
+    attribute_few_rows();
+  } else {
+    attribute_changed(vectors);
+  }
   return true;
 }
 

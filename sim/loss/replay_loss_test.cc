@@ -66,10 +66,10 @@ TEST(ReplayLoss, DroppedRowsAgreeWithFloat64) {
   }
 }
 
-// The same of rows that were read back from 2 to 16 bits, alone and beside dropped and untouched ones; queries among the keys,
-// of which the first sees nothing touched.
-TEST(ReplayLoss, ChangedRowsAgreeWithFloat64) {
-  kv::HeadTensors head = white_head(700, 37, 20, 6);
+/// Rows read back from 2 to 16 bits, alone and beside dropped and untouched ones; queries among the keys, of which the first
+/// sees nothing touched.
+void expect_agreement_of_changed(std::int64_t num_queries, std::int64_t head_dim) {
+  kv::HeadTensors head = white_head(700, num_queries, head_dim, 6);
   for (std::size_t i = 0; i < head.q_positions.size(); ++i) head.q_positions[i] = 9 + 20 * static_cast<std::int64_t>(i);
   const HeadReference reference = make_head_reference(head, {0, 800});
   for (const std::int32_t levels : {4, 16, 256, 65536}) {
@@ -93,6 +93,16 @@ TEST(ReplayLoss, ChangedRowsAgreeWithFloat64) {
       EXPECT_EQ(mass.of_row, loss.lost_of_row);
     }
   }
+}
+
+TEST(ReplayLoss, ChangedRowsAgreeWithFloat64) {
+  expect_agreement_of_changed(37, 20);
+}
+
+// Attributed without products; 84 channels are four registers, one, and a part of one.
+TEST(ReplayLoss, FewChangedRowsAgreeWithFloat64) {
+  expect_agreement_of_changed(9, 84);
+  expect_agreement_of_changed(21, 20);
 }
 
 // Two positions behind one entry; a key whose error multiplies a weight by e^50.

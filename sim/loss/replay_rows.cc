@@ -133,7 +133,7 @@ template <typename LostAt>
       });
 }
 
-/// @param add  what a register of rows adds to a position's C and C+: (position's index, first row, two registers)
+/// @param add  what a position adds to its C and C+: (position's index, two registers)
 template <typename Add>
 [[gnu::always_inline]] inline void attribute(const RowBlock& block, OutputLosses& losses, const Add& add) {
   const std::int64_t count = std::ssize(block.positions);
@@ -144,9 +144,7 @@ template <typename Add>
     for (std::int64_t index = 0; index < kNumLanes; ++index) {
       Lanes signed_sum = {};
       Lanes size = {};
-      for (std::int64_t row = 0; row < block.rows && index < some; row += kNumLanes) {
-        add(first + index, row, signed_sum, size);
-      }
+      if (index < some) add(first + index, signed_sum, size);
       of_signed[index] = signed_sum;
       of_size[index] = size;
     }
@@ -157,7 +155,92 @@ template <typename Add>
   }
 }
 
+/// d, h, d^2 and d h of one position's rows.
+struct RowShares {
+  const float* gone = nullptr;
+  const float* held = nullptr;
+  const float* gone_squared = nullptr;
+  const float* gone_held = nullptr;
+};
+
+/// `kParts` registers of channels of a position: what they add to C and C+. @param last  channels of the last register
+template <std::int64_t kParts>
+[[gnu::always_inline]] inline void add_channels(const float* recorded, const float* entry, std::int64_t last,
+                                                const float* errors, const float* outputs, std::int64_t channels,
+                                                std::int64_t num_rows, const RowShares& shares, Lanes& of_signed,
+                                                Lanes& of_size) {
+  const auto load_part = [&](const float* from, std::int64_t part, Lanes& lanes) __attribute__((always_inline)) {
+    if (part + 1 < kParts || last == kNumLanes) return load(from + part * kNumLanes, lanes);
+    load(from + part * kNumLanes, last, lanes);
+  };
+  Lanes gone[kParts] = {};          // sum of d f e
+  Lanes held[kParts] = {};          // of h f e
+  Lanes gone_squared[kParts] = {};  // of d^2 f ohat
+  Lanes gone_held[kParts] = {};     // of d h f ohat
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+#pragma GCC unroll 4
+    for (std::int64_t part = 0; part < kParts; ++part) {
+      Lanes error, output;
+      load_part(errors + row * channels, part, error);
+      load_part(outputs + row * channels, part, output);
+      gone[part] += shares.gone[row] * error;
+      held[part] += shares.held[row] * error;
+      gone_squared[part] += shares.gone_squared[row] * output;
+      gone_held[part] += shares.gone_held[row] * output;
+    }
+  }
+  for (std::int64_t part = 0; part < kParts; ++part) {
+    Lanes value, change;
+    load_part(recorded, part, value);
+    load_part(entry, part, change);
+    change = value - change;
+    of_signed += value * gone[part] + change * held[part];
+    of_size -= 2 * (value * gone_squared[part] + change * gone_held[part]);
+  }
+}
+
 }  // namespace
+
+KVTIDE_EVERY_VECTOR_WIDTH
+void attribute_few_rows(const RowBlock& block, const RowTerms& terms, const StoredRows& values, const float* vectors,
+                        std::int64_t num_rows, const VectorSquares& squares, OutputLosses& losses) {
+  constexpr std::int64_t kParts = 4;
+  const float* const errors = vectors;
+  const float* const outputs = vectors + block.rows * values.channels;
+  float shares[4][kFewRows];
+  attribute(
+      block, losses, [&](std::int64_t index, Lanes & of_signed, Lanes & of_size) __attribute__((always_inline)) {
+        for (std::int64_t row = 0; row < block.rows; row += kNumLanes) {
+          Lanes weight, growth, along, factor, squared;
+          load(weights_at(block, index) + row, weight);
+          load(block.growths + index * block.growth_stride + row, growth);
+          load(terms.along.data() + row, along);
+          load(terms.factor.data() + row, factor);
+          load(terms.squared.data() + row, squared);
+          const Lanes gone = -weight * growth;
+          const Lanes held = weight - gone;
+          of_signed -= gone * along;
+          of_size += gone * gone * (factor * squares.values[index] + squared) +
+                     factor * held * (2 * squares.crosses[index] * gone + squares.changes[index] * held);
+          store(gone, shares[0] + row);
+          store(held, shares[1] + row);
+          store(gone * gone, shares[2] + row);
+          store(gone * held, shares[3] + row);
+        }
+        const float* recorded = recorded_at(values, block.positions, index);
+        const float* entry = entry_at(values, block.positions, index);
+        const RowShares of_rows{shares[0], shares[1], shares[2], shares[3]};
+        std::int64_t channel = 0;
+        for (; channel + kParts * kNumLanes <= values.channels; channel += kParts * kNumLanes) {
+          add_channels<kParts>(recorded + channel, entry + channel, kNumLanes, errors + channel, outputs + channel,
+                               values.channels, num_rows, of_rows, of_signed, of_size);
+        }
+        for (; channel < values.channels; channel += kNumLanes) {
+          add_channels<1>(recorded + channel, entry + channel, std::min(kNumLanes, values.channels - channel),
+                          errors + channel, outputs + channel, values.channels, num_rows, of_rows, of_signed, of_size);
+        }
+      });
+}
 
 KVTIDE_EVERY_VECTOR_WIDTH
 void take_differences(const StoredRows& rows, Positions positions, const float* factors, float* differences,
@@ -274,18 +357,19 @@ KVTIDE_EVERY_VECTOR_WIDTH
 void attribute_evicted(const RowBlock& block, const RowTerms& terms, const VectorProducts& products,
                        const VectorSquares& squares, OutputLosses& losses) {
   attribute(
-      block, losses,
-      [&](std::int64_t index, std::int64_t row, Lanes & of_signed, Lanes & of_size) __attribute__((always_inline)) {
-        const float* of_value = products.values + index * products.stride + row;
-        Lanes weight, with_error, with_output, along, factor, squared;
-        load(weights_at(block, index) + row, weight);
-        load(of_value, with_error);
-        load(of_value + block.rows, with_output);
-        load(terms.along.data() + row, along);
-        load(terms.factor.data() + row, factor);
-        load(terms.squared.data() + row, squared);
-        of_signed += weight * (with_error - along);
-        of_size += weight * weight * (factor * squares.values[index] - 2 * with_output + squared);
+      block, losses, [&](std::int64_t index, Lanes & of_signed, Lanes & of_size) __attribute__((always_inline)) {
+        for (std::int64_t row = 0; row < block.rows; row += kNumLanes) {
+          const float* of_value = products.values + index * products.stride + row;
+          Lanes weight, with_error, with_output, along, factor, squared;
+          load(weights_at(block, index) + row, weight);
+          load(of_value, with_error);
+          load(of_value + block.rows, with_output);
+          load(terms.along.data() + row, along);
+          load(terms.factor.data() + row, factor);
+          load(terms.squared.data() + row, squared);
+          of_signed += weight * (with_error - along);
+          of_size += weight * weight * (factor * squares.values[index] - 2 * with_output + squared);
+        }
       });
 }
 
@@ -293,26 +377,27 @@ KVTIDE_EVERY_VECTOR_WIDTH
 void attribute_changed(const RowBlock& block, const RowTerms& terms, const VectorProducts& products,
                        const VectorSquares& squares, OutputLosses& losses) {
   attribute(
-      block, losses,
-      [&](std::int64_t index, std::int64_t row, Lanes & of_signed, Lanes & of_size) __attribute__((always_inline)) {
-        const float* of_value = products.values + index * products.stride + row;
-        const float* of_change = products.changes + index * products.stride + row;
-        Lanes weight, growth, with_error, with_output, change_error, change_output, along, factor, squared;
-        load(weights_at(block, index) + row, weight);
-        load(block.growths + index * block.growth_stride + row, growth);
-        load(of_value, with_error);
-        load(of_value + block.rows, with_output);
-        load(of_change, change_error);
-        load(of_change + block.rows, change_output);
-        load(terms.along.data() + row, along);
-        load(terms.factor.data() + row, factor);
-        load(terms.squared.data() + row, squared);
-        const Lanes gone = -weight * growth;
-        const Lanes held = weight - gone;
-        of_signed += gone * (with_error - along) + held * change_error;
-        const Lanes far = factor * squares.values[index] - 2 * with_output + squared;
-        const Lanes both = factor * squares.crosses[index] - change_output;
-        of_size += gone * (gone * far + 2 * held * both) + held * held * (factor * squares.changes[index]);
+      block, losses, [&](std::int64_t index, Lanes & of_signed, Lanes & of_size) __attribute__((always_inline)) {
+        for (std::int64_t row = 0; row < block.rows; row += kNumLanes) {
+          const float* of_value = products.values + index * products.stride + row;
+          const float* of_change = products.changes + index * products.stride + row;
+          Lanes weight, growth, with_error, with_output, change_error, change_output, along, factor, squared;
+          load(weights_at(block, index) + row, weight);
+          load(block.growths + index * block.growth_stride + row, growth);
+          load(of_value, with_error);
+          load(of_value + block.rows, with_output);
+          load(of_change, change_error);
+          load(of_change + block.rows, change_output);
+          load(terms.along.data() + row, along);
+          load(terms.factor.data() + row, factor);
+          load(terms.squared.data() + row, squared);
+          const Lanes gone = -weight * growth;
+          const Lanes held = weight - gone;
+          of_signed += gone * (with_error - along) + held * change_error;
+          const Lanes far = factor * squares.values[index] - 2 * with_output + squared;
+          const Lanes both = factor * squares.crosses[index] - change_output;
+          of_size += gone * (gone * far + 2 * held * both) + held * held * (factor * squares.changes[index]);
+        }
       });
 }
 

@@ -13,6 +13,9 @@ namespace kvtide::loss {
 
 using Positions = std::span<const std::int32_t>;
 
+/// Up to so many rows (padding included) attribute_few_rows is the cheaper way where matrix tiles make the products.
+inline constexpr std::int64_t kFewRows = 32;
+
 /// Recorded rows and what is read back for them, of the positions at hand.
 struct StoredRows {
   const float* recorded = nullptr;         ///< [position, channel]
@@ -94,6 +97,16 @@ void attribute_evicted(const RowBlock& block, const RowTerms& terms, const Vecto
                        const VectorSquares& squares, OutputLosses& losses);
 void attribute_changed(const RowBlock& block, const RowTerms& terms, const VectorProducts& products,
                        const VectorSquares& squares, OutputLosses& losses);
+
+/// attribute_changed without the products, for few rows: the rows' vectors are summed for each position before they are
+/// multiplied with its own, whose channels fill the lanes whatever the number of rows.
+///   C  = <v, sum d f e> + <w, sum h f e> - sum d f <ohat, e>
+///   C+ = |v|^2 sum f d^2 - 2 <v, sum d^2 f ohat> + sum d^2 f |ohat|^2 + 2 <v, w> sum f d h - 2 <w, sum d h f ohat>
+///        + |w|^2 sum f h^2
+/// @param vectors  [2 rows, channel] f_i e_i and, `rows` behind, f_i ohat_i
+/// @param num_rows  that are not padding
+void attribute_few_rows(const RowBlock& block, const RowTerms& terms, const StoredRows& values, const float* vectors,
+                        std::int64_t num_rows, const VectorSquares& squares, OutputLosses& losses);
 
 /// sums[index] = |vectors[index]|^2 @param sums  space for whole registers
 void squared_lengths(const float* vectors, std::int64_t count, std::int64_t channels, float* sums);

@@ -103,6 +103,7 @@ TEST(Attribution, ByHand) {
   of_change[0] = 1.0F / 2;
   of_change[kRow] = 1.0F / 4;
   const VectorProducts products{of_value.data(), of_change.data(), 2 * kRow};
+  const float value = 3;
   const float length = 9;
   const float square = 1;
   const float cross = 3;
@@ -111,6 +112,15 @@ TEST(Attribution, ByHand) {
   EXPECT_EQ(losses.signed_loss[0], 0.5F);
   EXPECT_EQ(losses.loss[0], 0.25F);
   attribute_changed(block, terms, products, {&length, &square, &cross}, losses);
+  EXPECT_EQ(losses.signed_loss[0], 0.375F);
+  EXPECT_EQ(losses.loss[0], 9.0F / 64);
+  const float stored = 2;
+  const std::vector<std::int32_t> entry_of{0};
+  std::vector<float> vectors(2 * kRow);  // f e and, a register of rows behind, f ohat
+  vectors[0] = 0.5F;
+  vectors[kRow] = 0.25F;
+  attribute_few_rows(block, terms, {&value, &stored, entry_of.data(), 1}, vectors.data(), 1, {&length, &square, &cross},
+                     losses);
   EXPECT_EQ(losses.signed_loss[0], 0.375F);
   EXPECT_EQ(losses.loss[0], 9.0F / 64);
 }
