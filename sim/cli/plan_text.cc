@@ -210,11 +210,11 @@ std::string plan_basis(const Plan& plan, const PlanOutcome& outcome) {
   }
   text += fmt::format("Bounds ({}): {:.1f} % mean, {:.1f} % worst. Prices of one GPU:", plan.task,
                       100 * plan.loss.mean_max, 100 * plan.loss.worst_max);
-  for (const std::string& gpu : plan.gpus) {
-    const auto price = plan.prices.find(gpu);
-    text += price ? fmt::format(" {} {} ({}; {})", gpu, money(price->usd_per_hour), price->date, price->source)
-                  : fmt::format(" {} not known", gpu);
-    text += gpu == plan.gpus.back() ? ".\n" : ",";
+  for (const planning::GpuType& gpu : plan.gpus) {
+    const auto price = plan.prices.find(gpu.name);
+    text += price ? fmt::format(" {} {} ({}; {})", gpu.name, money(price->usd_per_hour), price->date, price->source)
+                  : fmt::format(" {} not known", gpu.name);
+    text += &gpu == &plan.gpus.back() ? ".\n" : ",";
   }
   return text;
 }
@@ -235,9 +235,9 @@ std::string plan_json(const Plan& plan, const PlanOutcome& outcome,
       json_figure(limit.rate), json_figure(limit.rate_unlimited), json_figure(limit.rate_free));
   text += "\"prices\": {";
   for (std::size_t i = 0; i < plan.gpus.size(); ++i) {
-    const auto price = plan.prices.find(plan.gpus[i]);
+    const auto price = plan.prices.find(plan.gpus[i].name);
     text += fmt::format("{}{}: {{\"usd_per_hour\": {}, \"date\": {}, \"source\": {}}}", i > 0 ? ", " : "",
-                        quoted_text(plan.gpus[i]), price ? json_figure(price->usd_per_hour) : "null",
+                        quoted_text(plan.gpus[i].name), price ? json_figure(price->usd_per_hour) : "null",
                         quoted_text(price ? price->date : ""), quoted_text(price ? price->source : ""));
   }
   text +=

@@ -28,7 +28,7 @@ KvLimit kv_limit_of(const experiment::Run& run, const Policy& uncompressed, cons
   Replica free(run, uncompressed, model, gpu, traffic.longest, plan.calibration,
                {.has_unlimited_cache = true, .has_free_attention = true});
   limit.is_known = true;
-  limit.setting = fmt::format("{} x {}", replicas * run.setting.tensor_parallel, run.setting.gpu);
+  limit.setting = fmt::format("{} x {}", replicas * run.setting.tensor_parallel, gpu.profile().name);
   limit.rate = carried.rate;
   limit.used_share = carried.experience.used_share;
   limit.rate_unlimited = rate_carried(unlimited, traffic, plan, replicas, carried.rate).rate;

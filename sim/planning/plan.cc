@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "config/yaml_value.h"
+#include "experiment/setting_reader.h"
 #include "gpu/gpu_profile.h"
 
 namespace kvtide::planning {
@@ -91,15 +92,35 @@ void read_policies(const Value& list, const std::vector<std::int64_t>& block_siz
 }
 
 /// A price that no GPU of the plan has would be passed over in silence: a misspelt name, most likely.
-void check_prices(const Value& prices, const std::vector<std::string>& gpus) {
+void check_prices(const Value& prices, const std::vector<GpuType>& gpus) {
   const std::vector<std::string> known = gpu::known_gpus();
   for (const std::string& key : prices.keys()) {
-    if (std::ranges::find(gpus, key) != gpus.end() || std::ranges::find(known, key) != known.end()) continue;
+    if (std::ranges::find(gpus, key, &GpuType::name) != gpus.end() || std::ranges::find(known, key) != known.end())
+      continue;
     try {
       (void)gpu::load_gpu_profile(key);
     } catch (const InputError& error) {
       prices.at(key).error(error.what());
     }
+  }
+}
+
+/// The profiles that an experiment beside the plan would get, each by its own name once.
+void read_gpus(const Value& list, Plan& plan) {
+  if (!list.exists()) return;
+  experiment::NameResolver resolver(plan.base_folder);
+  for (const std::string& profile : texts(list, {})) {
+    const experiment::NameResolver::Resolved& resolved = resolver.gpu(profile);
+    if (!resolved.error.empty()) {
+      list.error(resolved.error);
+      continue;
+    }
+    const std::string name = gpu::load_gpu_profile(resolved.path).name;
+    if (std::ranges::find(plan.gpus, name, &GpuType::name) != plan.gpus.end()) {
+      list.error(fmt::format("two GPU types are named {}: a profile of your own needs a name of its own", name));
+      continue;
+    }
+    plan.gpus.push_back({.name = name, .profile = profile});
   }
 }
 
@@ -119,7 +140,7 @@ void read_search(const Value& root, Plan& plan) {
   plan.spare = value.integer("spare_replicas", {.fallback = 0, .min = 0, .max = 1000});
   plan.num_gpus = value.integer("num_gpus", {.fallback = 0, .min = 0, .max = kMostGpus});
   plan.sample_requests = value.integer("sample_requests", {.fallback = 600, .min = 50, .max = 1'000'000});
-  plan.gpus = texts(value.at("gpus"), {});
+  read_gpus(value.at("gpus"), plan);
   if (!value.at("gpus").exists()) value.error("gpus is required: the GPU types to choose among");
   plan.tensor_parallel = integers(value.at("tensor_parallel"), {1}, 1024);
   plan.max_num_seqs = batch_limits(value.at("max_num_seqs"), root.at("engine"));
@@ -151,16 +172,10 @@ void read_search(const Value& root, Plan& plan) {
   }
   const Value prices = value.at("prices");
   plan.prices.read(prices, "the plan");
-  for (std::string& gpu : plan.gpus) {
-    try {
-      gpu = gpu::load_gpu_profile(gpu).name;
-    } catch (const InputError& error) {
-      value.at("gpus").error(error.what());
-      continue;
-    }
-    if (plan.goal == Goal::cost && !plan.prices.find(gpu)) {
+  for (const GpuType& gpu : plan.gpus) {
+    if (plan.goal == Goal::cost && !plan.prices.find(gpu.name)) {
       value.error(
-          fmt::format("no price is known for {0}: give prices: {{{0}: \"1.00 USD/h\"}}, or minimize: gpus", gpu));
+          fmt::format("no price is known for {0}: give prices: {{{0}: \"1.00 USD/h\"}}, or minimize: gpus", gpu.name));
     }
   }
   if (prices.is_map()) check_prices(prices, plan.gpus);

@@ -41,20 +41,26 @@ struct PolicyChoice {
   std::vector<std::pair<std::string, std::string>> sets;
 };
 
+/// A GPU type to choose among.
+struct GpuType {
+  std::string name;     ///< its profile's own, once in a plan: what is shown, and what prices are given by
+  std::string profile;  ///< what the file says: a name, or a path beside the plan file
+};
+
 enum class Goal : std::uint8_t { cost, gpus, rate };
 [[nodiscard]] std::string to_string(Goal value);
 
 struct Plan {
   std::string name, path, yaml, base_folder;
-  std::string overrides;  ///< `--set`, a line each
-  std::string model;
+  std::string overrides;        ///< `--set`, a line each
+  std::string model;            ///< as written; a path is beside the plan file
   std::string experiment_head;  ///< the shared sections as YAML, each key a line
   double rate = 0;              ///< requests/s in the mean hour; 0: that of the workload
   double peak = 1;              ///< busiest hour against the mean one
   std::int64_t spare = 0;       ///< replicas beyond those needed: 1 is N+1
   std::int64_t num_gpus = 0;    ///< at most; 0: no limit. Goal rate: exactly as many as fit in it
   std::int64_t sample_requests = 0;
-  std::vector<std::string> gpus;
+  std::vector<GpuType> gpus;
   std::vector<std::int64_t> tensor_parallel, max_num_seqs;
   std::vector<PolicyChoice> policies;
   std::vector<Objective> objectives;

@@ -166,9 +166,9 @@ PlanOutcome search(const Plan& plan, const SearchOptions& options) {
   PlanOutcome outcome;
   // Whatever is wrong with the shared sections is wrong with every candidate: say it once.
   const PolicyChoice plain{"none", "none", {}};
-  const experiment::Run shared = run_of(plan, plain, plan.gpus.front(), 1);
+  const experiment::Run shared = run_of(plan, plain, plan.gpus.front().name, 1);
   if (!shared.setting.serving) throw InputError(fmt::format("{}: workload: expected requests", plan.path));
-  const Model model = load_model(plan.model);
+  const Model model = load_model(shared.setting.model);
   try {
     outcome.traffic = load_traffic(*shared.setting.serving, model, shared.setting.seed);
   } catch (const InputError& error) {  // of the requests' file with its own name, else of the plan
@@ -192,16 +192,16 @@ PlanOutcome search(const Plan& plan, const SearchOptions& options) {
   outcome.policies = std::move(policies);
 
   std::map<std::string, gpu::Gpu> gpus;
-  for (const std::string& name : plan.gpus) {
-    gpus.try_emplace(name, gpu::load_gpu_profile(name), shared.setting.fidelity);
+  for (const GpuType& gpu : plan.gpus) {
+    gpus.try_emplace(gpu.name, profile_of(plan, gpu.name), shared.setting.fidelity);
   }
-  for (const std::string& gpu : plan.gpus) {
+  for (const GpuType& gpu : plan.gpus) {
     for (const std::int64_t ranks : plan.tensor_parallel) {
       for (std::size_t policy = 0; policy < outcome.policies.size(); ++policy) {
         for (const std::int64_t batch : plan.max_num_seqs) {
           Candidate candidate;
           candidate.index = static_cast<std::int64_t>(outcome.candidates.size());
-          candidate.gpu = gpu;
+          candidate.gpu = gpu.name;
           candidate.tensor_parallel = ranks;
           candidate.max_num_seqs = batch;
           candidate.policy = policy;

@@ -18,7 +18,7 @@ namespace kvtide::planning {
 
 struct Candidate {
   std::int64_t index = 0;
-  std::string gpu;
+  std::string gpu;  ///< name of one of the plan's
   std::int64_t tensor_parallel = 1;
   std::int64_t max_num_seqs = 0;
   std::size_t policy = 0;  ///< index into PlanOutcome::policies

@@ -2,11 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "base/error.h"
 #include "planning/in_parallel.h"
+#include "planning/sensitivity.h"
 
 namespace kvtide::planning {
 namespace {
@@ -180,6 +185,71 @@ TEST_F(Search, AModelThatDoesNotFitIsExplainedInBytes) {
   const PlanOutcome outcome = search(large, {});
   EXPECT_EQ(outcome.best, -1);
   EXPECT_THAT(outcome.candidates[0].reason, HasSubstr("short by"));
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A folder of the test's own: an L4 of 0.2 GB named as the shipped one, an L4 with a name of its own, a model's shape.
+class OwnProfiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "plan_own_profiles_" + std::to_string(::getpid());
+    std::filesystem::create_directories(folder_);
+    const std::string l4 = text_of(std::string(KVTIDE_SOURCE_DIR) + "/hw_profiles/l4.yaml");
+    write("small.yaml", l4, "24148453621 B", "200000000 B");
+    write("own.yaml", l4, "name: l4\n", "name: my-own\n");
+    write("shape.json", text_of(std::string(KVTIDE_SOURCE_DIR) + "/models/smollm2-135m.json"), "", "");
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] Plan plan(const std::string& gpus) const {
+    return parse_plan(
+        "name: p\nmodel: shape.json\ntrace: {synthetic: {kind: uniform, tokens: 256}}\nfidelity: roofline\n"
+        "workload: {poisson: {rate: \"10 /s\", input_tokens: 50, output_tokens: 5, requests: 50}}\n"
+        "plan: {gpus: [" +
+            gpus + "], minimize: gpus, slo: {ttft_p95: \"5 s\"}}\n",
+        "p.yaml", folder_);
+  }
+
+ private:
+  void write(const std::string& name, std::string text, const std::string& was, const std::string& is) const {
+    const std::size_t place = text.find(was);
+    ASSERT_NE(place, std::string::npos);
+    std::ofstream(folder_ + "/" + name) << text.replace(place, was.size(), is);
+  }
+  std::string folder_;
+};
+
+// SmolLM2-135M: 134.5 million parameters of 2 B are 0.27 GB of weights, more than 0.2 GB; the shipped L4 has 24.
+TEST_F(OwnProfiles, AreJudgedAsTheyAreAndNotAsTheShippedOneOfThatName) {
+  const PlanOutcome outcome = search(plan("small.yaml"), {});
+  EXPECT_EQ(outcome.best, -1);
+  EXPECT_EQ(outcome.candidates.at(0).gpu, "l4");
+  EXPECT_THAT(outcome.candidates[0].reason, HasSubstr("short by"));
+}
+
+// The model stands beside the plan file as well.
+TEST_F(OwnProfiles, MayHaveANameThatNobodyShips) {
+  const Plan own = plan("own.yaml");
+  const PlanOutcome outcome = search(own, {});
+  ASSERT_EQ(outcome.best, 0);
+  EXPECT_EQ(outcome.candidates[0].gpu, "my-own");
+  EXPECT_THAT(outcome.kv_limit.text(), HasSubstr("1 x my-own"));
+  EXPECT_FALSE(vary_assumptions(own, outcome, {}).empty());
+}
+
+// Prices and the table go by the name: two of one name could not be told apart.
+TEST_F(OwnProfiles, OfOneNameAreRefusedTogether) {
+  try {
+    (void)plan("l4, small.yaml");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(),
+                testing::AllOf(HasSubstr("p.yaml:6"), HasSubstr("plan.gpus: two GPU types are named l4")));
+  }
 }
 
 }  // namespace

@@ -16,9 +16,11 @@ namespace kvtide::planning {
 
 experiment::Run run_of(const Plan& plan, const PolicyChoice& choice, const std::string& gpu,
                        std::int64_t tensor_parallel) {
-  const std::string yaml =
-      fmt::format("name: {}\n{}gpu: {}\ntensor_parallel: {}\ncompression: {}\nmeasure: [loss]\n",
-                  quoted_text(plan.name), plan.experiment_head, quoted_text(gpu), tensor_parallel, choice.yaml);
+  const auto type = std::ranges::find(plan.gpus, gpu, &GpuType::name);
+  KVTIDE_ASSERT(type != plan.gpus.end(), "a GPU type of the plan");
+  const std::string yaml = fmt::format("name: {}\n{}gpu: {}\ntensor_parallel: {}\ncompression: {}\nmeasure: [loss]\n",
+                                       quoted_text(plan.name), plan.experiment_head, quoted_text(type->profile),
+                                       tensor_parallel, choice.yaml);
   const std::string origin =
       fmt::format("{} (policy {}, {} x {}, written out)", plan.path, choice.label, tensor_parallel, gpu);
   const experiment::Experiment file =
@@ -26,11 +28,15 @@ experiment::Run run_of(const Plan& plan, const PolicyChoice& choice, const std::
   return file.runs.front();
 }
 
+gpu::GpuProfile profile_of(const Plan& plan, const std::string& gpu) {
+  return gpu::load_gpu_profile(run_of(plan, {"none", "none", {}}, gpu, 1).setting.gpu);
+}
+
 Policy measure_policy(const Plan& plan, const PolicyChoice& choice, const Traffic& traffic, const Model& model,
                       const experiment::TraceInputs& trace) {
   Policy policy;
   policy.label = choice.label;
-  policy.run = run_of(plan, choice, plan.gpus.front(), 1);
+  policy.run = run_of(plan, choice, plan.gpus.front().name, 1);
   if (const std::string keys = experiment::unserved_keys(policy.run.setting); !keys.empty()) {
     throw InputError(fmt::format("{}: policy {}: not available in a plan: {}", plan.path, choice.label, keys));
   }

@@ -9,6 +9,7 @@
 #include "experiment/experiment.h"
 #include "experiment/served_engine.h"
 #include "experiment/trace_inputs.h"
+#include "gpu/gpu_profile.h"
 #include "planning/plan.h"
 #include "planning/traffic.h"
 
@@ -31,9 +32,13 @@ struct Policy {
   [[nodiscard]] bool loses_nothing() const { return setting.stages.empty(); }
 };
 
-/// The plan's shared sections with one policy, on one GPU type and number of ranks. @throws InputError
+/// The plan's shared sections with one policy, on one GPU type and number of ranks. Paths of model, GPU and trace are resolved in its
+/// setting. @param gpu  name of one of the plan's  @throws InputError
 [[nodiscard]] experiment::Run run_of(const Plan& plan, const PolicyChoice& choice, const std::string& gpu,
                                      std::int64_t tensor_parallel);
+
+/// What that GPU type is. @param gpu  name of one of the plan's  @throws InputError
+[[nodiscard]] gpu::GpuProfile profile_of(const Plan& plan, const std::string& gpu);
 
 /// @throws InputError  when the policy cannot be applied to the trace
 [[nodiscard]] Policy measure_policy(const Plan& plan, const PolicyChoice& choice, const Traffic& traffic,

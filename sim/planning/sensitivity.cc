@@ -67,7 +67,7 @@ std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& out
   std::vector<Variation> variations;
   if (outcome.best < 0) return variations;
   const std::vector<const Candidate*> contenders = contenders_of(plan, outcome);
-  const Model model = load_model(plan.model);
+  const Model model = load_model(outcome.policies.front().run.setting.model);
 
   std::vector<World> worlds;
   for (const double factor : {1 - kVariation, 1 + kVariation}) {
@@ -86,7 +86,7 @@ std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& out
   std::map<std::pair<std::string, double>, gpu::Gpu> gpus;
   for (const Candidate* one : contenders) {
     for (const double bandwidth : kBandwidths) {
-      gpu::GpuProfile profile = gpu::load_gpu_profile(one->gpu);
+      gpu::GpuProfile profile = profile_of(plan, one->gpu);
       profile.bandwidth *= bandwidth;
       profile.data_rate *= bandwidth;
       gpus.try_emplace({one->gpu, bandwidth}, std::move(profile), outcome.policies[one->policy].run.setting.fidelity);
@@ -119,13 +119,13 @@ std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& out
     variations.push_back(variation_of(plan, outcome, worlds[w].assumption, worlds[w].factor, judged[w]));
   }
   if (plan.goal == Goal::cost) {
-    for (const std::string& gpu : plan.gpus) {
+    for (const GpuType& gpu : plan.gpus) {
       for (const double factor : {1 - kVariation, 1 + kVariation}) {
         std::vector<Candidate> repriced = outcome.candidates;
         for (Candidate& one : repriced) {
-          if (one.gpu == gpu) one.usd_per_hour *= factor;
+          if (one.gpu == gpu.name) one.usd_per_hour *= factor;
         }
-        variations.push_back(variation_of(plan, outcome, fmt::format("price of {}", gpu), factor, repriced));
+        variations.push_back(variation_of(plan, outcome, fmt::format("price of {}", gpu.name), factor, repriced));
       }
     }
   }
