@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "experiment/served_engine.h"
@@ -16,6 +17,9 @@ namespace kvtide::planning {
 namespace {
 
 constexpr std::int64_t kManyBlocks = std::int64_t{1} << 22;  // of a cache without limit
+constexpr std::int64_t kChunkTokens = 1024, kMostPrompts = 4096;
+// Mixed steps are priced at rounded lengths: decodes and their context down to 8/9, chunks to 16/17 (machine_step_time.h).
+constexpr double kDecodesRounded = 8.0 / 9 * 8 / 9, kChunksRounded = 16.0 / 17 * 16 / 17;
 
 }  // namespace
 
@@ -50,10 +54,12 @@ void Replica::set_max_num_seqs(std::int64_t max_num_seqs) {
   const std::int64_t captured = serving::largest_captured_batch(max_num_seqs);
   if (step_time_ && captured == captured_) return;
   captured_ = captured;
+  step_costs_.clear();
   auto options = experiment::step_options(run_, policy_.setting, model_, *policy_.scores, policy_.share.bytes);
   if (assumptions_.has_free_attention) {
     for (gpu::CachedLayer& layer : options.iteration.cache) layer.entry_bytes = 1;
   }
+  attention_ = std::make_unique<gpu::IterationModel>(gpu_, options.iteration);
   machine_ = std::make_unique<serving::MachineStepTime>(gpu_, std::move(options));
   step_time_ = std::make_unique<CalibratedStepTime>(*machine_, calibration_);
 }
@@ -90,21 +96,69 @@ Experience Replica::serve_all(const Traffic& traffic, double rate, std::int64_t 
   return watch.experience();
 }
 
+bool Replica::has_hits(const Traffic& traffic) const {
+  return engine_.prefix_caching && traffic.trace.shared_block_tokens > 0;
+}
+
+/// Steps of prompts alone, attention taken off: those of decodes are padded and have more rows of logits, so they cost no less.
+const std::vector<StepCost>& Replica::step_costs() {
+  if (!step_costs_.empty()) return step_costs_;
+  for (const std::int64_t tokens : step_sizes(engine_.max_num_batched_tokens)) {
+    serving::StepShape shape;
+    shape.num_rows = 1;
+    // In chunks that a mixed step does not round.
+    for (std::int64_t left = tokens; left > 0; left -= kChunkTokens)
+      shape.prefills.push_back({std::min(left, kChunkTokens), 0});
+    gpu::BatchShape batch;
+    for (const serving::PrefillChunk& chunk : shape.prefills) batch.chunks.push_back({chunk.tokens, 0});
+    const double attention = to_seconds(attention_->attention(batch)) * calibration_.step_factor;
+    step_costs_.push_back({static_cast<double>(tokens), to_seconds(step_time_->duration(shape)) - attention});
+  }
+  return step_costs_;
+}
+
+/// Of a full cache, as long sequences as there are and as many sequences as there may be: what is paid once a kernel weighs least there.
+double Replica::seconds_per_entry() {
+  double least = std::numeric_limits<double>::infinity();
+  const std::int64_t shortest = std::clamp<std::int64_t>(kv_tokens() / engine_.max_num_seqs, 1, longest_);
+  for (const std::int64_t length : {longest_, shortest}) {
+    const std::int64_t count = std::clamp<std::int64_t>(kv_tokens() / length, 1, engine_.max_num_seqs);
+    const gpu::BatchShape alone{.decode_lengths = std::vector(static_cast<std::size_t>(count), length), .chunks = {}};
+    gpu::BatchShape mixed = alone;
+    mixed.chunks.push_back({1, 0});
+    for (const gpu::BatchShape& batch : {alone, mixed}) {
+      least = std::min(least, to_seconds(attention_->attention(batch)) / static_cast<double>(count * length));
+    }
+  }
+  return least * kDecodesRounded;
+}
+
+/// A step full of such prompts, or the middle chunk of a longer one for each of its chunks.
+double Replica::seconds_per_prompt(double tokens) {
+  const std::int64_t length = std::max<std::int64_t>(1, std::llround(tokens)), most = engine_.max_num_batched_tokens;
+  gpu::BatchShape batch;
+  double parts = 1;  // of a prompt
+  if (length <= most) {
+    const std::int64_t count = std::min(most / length, kMostPrompts);
+    batch.chunks.assign(static_cast<std::size_t>(count), {length, 0});
+    parts = 1 / static_cast<double>(count);
+  } else {
+    batch.chunks.push_back({most, (length - most) / 2});
+    parts = static_cast<double>(length) / static_cast<double>(most);
+  }
+  return to_seconds(attention_->attention(batch)) * parts * kChunksRounded;
+}
+
 double Replica::rate_bound(const Traffic& traffic) {
-  const std::int64_t chunk = engine_.max_num_batched_tokens;
-  const serving::StepShape prompt{.prefills = {{.tokens = chunk, .kv_before = 0}},
-                                  .num_decodes = 0,
-                                  .decode_kv_tokens = 0,
-                                  .compressed_tokens = 0,
-                                  .num_rows = 1};
-  const double per_prompt_token = to_seconds(step_time_->duration(prompt)) / static_cast<double>(chunk);
-  const std::int64_t held = std::max<std::int64_t>(1, engine_.growth.held(std::llround(traffic.mean_context())));
-  const std::int64_t batch = std::clamp<std::int64_t>(kv_tokens() / held, 1, engine_.max_num_seqs);
-  const double per_token = to_seconds(step_time_->decode_run(batch, batch * held, 1)) / static_cast<double>(batch);
-  const bool has_hits = engine_.prefix_caching && traffic.trace.shared_block_tokens > 0;
-  const double seconds =
-      std::max(has_hits ? 0 : traffic.mean_input * per_prompt_token, (traffic.mean_output - 1) * per_token);
-  return seconds > 0 ? 1 / seconds : 1e9;
+  const bool hits = has_hits(traffic);
+  const MeanWork work = mean_work(traffic, engine_.growth, hits);
+  const double tokens = work.prompt_tokens + work.decodes;
+  double steps = work.decodes / static_cast<double>(engine_.max_num_seqs);
+  if (!hits) steps = std::max(steps, work.entries / static_cast<double>(kv_tokens()));
+  // In one call the entries may be read while the prompts' scores are computed.
+  const double attention =
+      std::max(work.entries * seconds_per_entry(), hits ? 0 : seconds_per_prompt(traffic.mean_input));
+  return 1 / (least_seconds(step_costs(), tokens, steps) + attention * calibration_.step_factor);
 }
 
 std::int64_t Replica::longest_context() const {

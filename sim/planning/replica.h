@@ -8,10 +8,12 @@
 
 #include "experiment/experiment.h"
 #include "gpu/gpu.h"
+#include "gpu/iteration_model.h"
 #include "model/model.h"
 #include "planning/experience.h"
 #include "planning/plan.h"
 #include "planning/policy.h"
+#include "planning/rate_bound.h"
 #include "planning/traffic.h"
 #include "serving/engine_settings.h"
 #include "serving/machine_step_time.h"
@@ -49,8 +51,11 @@ class Replica {
                                      const std::vector<Objective>& objectives);
   /// Of the run: what is spent on one replica.
   [[nodiscard]] std::int64_t ranks() const { return run_.setting.tensor_parallel; }
-  /// No replica can serve more, however it batches: prompts at the speed of full chunks, tokens at that of the largest batch of mean
-  /// requests that fits. Overlap of both is granted whole, prefix hits too where the traffic has any.
+  /// Whether beginnings of prompts may be found in the prefix cache.
+  [[nodiscard]] bool has_hits(const Traffic& traffic) const;
+  /// Requests/s > 0. No replica can serve more for long, however it batches (rate_bound.h). Shared blocks count as found, and as stored
+  /// once. Approximation: attention costs at least what a batch of equal sequences that fills the cache pays an entry, and equal prompts
+  /// of the mean length a prompt, less what mixed steps round away.
   [[nodiscard]] double rate_bound(const Traffic& traffic);
 
   [[nodiscard]] const serving::MemoryAccount& account() const { return account_; }
@@ -59,6 +64,10 @@ class Replica {
   [[nodiscard]] std::int64_t longest_context() const;
 
  private:
+  [[nodiscard]] const std::vector<StepCost>& step_costs();
+  [[nodiscard]] double seconds_per_entry();
+  [[nodiscard]] double seconds_per_prompt(double tokens);
+
   experiment::Run run_;
   const Policy& policy_;
   const Model& model_;
@@ -71,6 +80,8 @@ class Replica {
   Calibration calibration_;
   std::unique_ptr<serving::MachineStepTime> machine_;
   std::unique_ptr<CalibratedStepTime> step_time_;
+  std::unique_ptr<gpu::IterationModel> attention_;  // what machine_ asks, by itself
+  std::vector<StepCost> step_costs_;                // empty: not priced yet
 };
 
 }  // namespace kvtide::planning
