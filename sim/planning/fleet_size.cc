@@ -14,8 +14,9 @@ constexpr double kRateTolerance = 0.02;
 constexpr double kRateStep = 1.15;
 constexpr int kMostSteps = 40;  // down to a 268th
 
-/// Why no number of replicas helps; empty when a request alone is fast enough.
+/// Why no number of replicas helps; empty when a request alone is fast enough, or may find beside others what it does not find alone.
 std::string too_slow_alone(Replica& replica, const Traffic& traffic, const Plan& plan) {
+  if (replica.has_hits(traffic)) return "";
   const Experience alone =
       replica.serve(one_at_a_time(traffic, std::min(kAloneRequests, plan.sample_requests), kAloneGap), plan.objectives);
   return alone.is_good() ? "" : fmt::format("{} with every request alone on its replica", alone.broken);
