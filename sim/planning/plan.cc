@@ -229,6 +229,10 @@ Plan parse_plan(const std::string& yaml, const std::string& path, const std::str
       workload.is_map() && workload.integer("seeds", {.fallback = 1}) != 1) {
     workload.at("seeds").error("a plan judges every candidate by the same requests: seeds is for kvtide run");
   }
+  if (const Value loss = root.at("loss"); loss.is_map() && loss.at("metric").exists()) {
+    // Bounds of a plan are shares of attention; output_loss and bits_lost are not.
+    (void)loss.at("metric").as_choice({"mass_loss"});
+  }
   for (const char* key : {"model", "trace", "workload", "engine", "loss", "context_tokens", "seed", "fidelity"}) {
     const Value section = root.at(key);
     if (!section.exists()) continue;

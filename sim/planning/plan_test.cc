@@ -91,6 +91,23 @@ TEST(Plan, SeedsOfTheWorkloadAreRefusedForTheyWouldChangeNothing) {
   }
 }
 
+TEST(Plan, ALossOfAnotherKindThanItsBoundsIsRefused) {
+  const auto with_metric = [](const std::string& metric) {
+    return "name: p\nmodel: llama-3.1-8b\ntrace: t.h5\nworkload: {requests: r.csv}\nloss: {metric: " + metric +
+           "}\nplan:\n  gpus: [h100-sxm]\n" + kSlo;
+  };
+  EXPECT_NO_THROW((void)parse_plan(with_metric("mass_loss"), "p.yaml", "."));
+  for (const char* metric : {"bits_lost", "output_loss"}) {
+    try {
+      (void)parse_plan(with_metric(metric), "p.yaml", ".");
+      FAIL();
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr("p.yaml:5"), HasSubstr("loss.metric"), HasSubstr("mass_loss"), HasSubstr(metric)));
+    }
+  }
+}
+
 TEST(Plan, ALowestCostNeedsAPriceOfEveryGpu) {
   EXPECT_THAT(error_of(std::string("  gpus: [h20]\n") + kSlo), HasSubstr("no price is known for h20"));
   const Plan priced = parsed(std::string("  gpus: [h20]\n  prices: {h20: \"1.10 USD/h\"}\n") + kSlo);
