@@ -75,7 +75,10 @@ Traffic load_traffic(const experiment::ServingSetting& setting, const Model& mod
     }
   }
   const double span = to_seconds(requests.back().arrival - requests.front().arrival);
-  traffic.mean_rate = static_cast<double>(requests.size() - 1) / span * setting.rate_scale;
+  // A few hundred gaps average up to a fifth beside the rate they were drawn for. A ramp has no rate of its own.
+  const bool has_rate = setting.requests.empty() && setting.drawn.arrivals != serving::ArrivalKind::ramp;
+  const double rate = has_rate ? setting.drawn.rate : static_cast<double>(requests.size() - 1) / span;
+  traffic.mean_rate = rate * setting.rate_scale;
   summarize(traffic);
   return traffic;
 }
@@ -137,7 +140,7 @@ serving::Request ShareSource::take() {
 
 serving::RequestTrace one_at_a_time(const Traffic& traffic, std::int64_t sample, double gap_seconds) {
   const std::vector<serving::Request>& all = traffic.trace.requests;
-  const std::size_t stride = std::max<std::size_t>(1, all.size() / static_cast<std::size_t>(sample));
+  const std::size_t stride = (all.size() + static_cast<std::size_t>(sample) - 1) / static_cast<std::size_t>(sample);
   serving::RequestTrace part;
   for (std::size_t i = 0; i < all.size(); i += stride) {
     part.requests.push_back(all[i]);

@@ -15,7 +15,8 @@ namespace kvtide::planning {
 
 struct Traffic {
   serving::RequestTrace trace;
-  double mean_rate = 0;  ///< requests/s, rate_scale included
+  double mean_rate =
+      0;  ///< requests/s, rate_scale included; of poisson and gamma what was asked for, not what a draw came to
   double mean_input = 0, mean_output = 0;
   std::int64_t longest = 0;  ///< prompt and output, tokens
   std::int64_t truncated = 0, dropped = 0;
@@ -54,7 +55,7 @@ class ShareSource : public serving::RequestSource {
   double stretch_ = 1;
 };
 
-/// At most `sample` requests, evenly picked, each `gap_seconds` after the one before: nobody shares a step.
+/// At most `sample` requests, evenly picked, without their shared blocks, each `gap_seconds` after the one before: nobody shares a step.
 [[nodiscard]] serving::RequestTrace one_at_a_time(const Traffic& traffic, std::int64_t sample, double gap_seconds);
 
 }  // namespace kvtide::planning

@@ -62,6 +62,32 @@ TEST(OneAtATime, RequestsAreFarApartAndSpreadOverTheTrace) {
   EXPECT_EQ(part.requests[1].arrival, from_seconds(100));
 }
 
+// 8 requests, at most 5: every second one, 4. Every one would be 8.
+TEST(OneAtATime, IsNeverMoreThanTheSample) {
+  EXPECT_EQ(one_at_a_time(eight_requests(), 5, 100).requests.size(), 4U);
+  EXPECT_EQ(one_at_a_time(eight_requests(), 8, 100).requests.size(), 8U);
+  EXPECT_EQ(one_at_a_time(eight_requests(), 100, 100).requests.size(), 8U);
+}
+
+experiment::ServingSetting drawn(serving::ArrivalKind arrivals) {
+  experiment::ServingSetting setting;
+  setting.drawn.arrivals = arrivals;
+  setting.drawn.rate = 5;
+  setting.drawn.end_rate = 15;
+  setting.drawn.num_requests = 300;
+  setting.rate_scale = 2;
+  return setting;
+}
+
+// 5 /s twice as fast, whatever the 299 gaps came to. Of a ramp only they tell: 300 requests from 5 to 15 /s take
+// 300 / 10 x ln(15 / 5) = 33 s, so about 9.1 /s, twice as fast 18.2; 300 gaps spread it by 1 / sqrt(300) = 6 %.
+TEST(Traffic, IsPlannedForTheRateThatWasWrittenNotThatOfItsDraws) {
+  const Model model = load_model("smollm2-135m");
+  EXPECT_DOUBLE_EQ(load_traffic(drawn(serving::ArrivalKind::poisson), model, 1).mean_rate, 10);
+  EXPECT_DOUBLE_EQ(load_traffic(drawn(serving::ArrivalKind::gamma), model, 1).mean_rate, 10);
+  EXPECT_NEAR(load_traffic(drawn(serving::ArrivalKind::ramp), model, 1).mean_rate, 18.2, 4);
+}
+
 TEST(LongerOutputs, RoundToWholeTokensAndNeverToNone) {
   Traffic traffic = eight_requests();
   EXPECT_EQ(with_longer_outputs(traffic, 1.3).trace.requests[0].output_tokens, 3);  // 2.6
