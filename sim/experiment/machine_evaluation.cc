@@ -29,8 +29,9 @@ kv::ServedCache held_cache(const Run& run, const kv::Compression& setting, const
   const Setting& asked = run.setting;
   if (asked.schedule.decode_target == 0) return kv::serve(model, setting, scores, num_positions, asked.sharing);
   const std::int64_t appended = std::min(asked.schedule.decode_every, num_positions - 1);
-  kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, 1, asked.schedule, asked.sharing}, scores,
-                          num_positions - appended);
+  kv::CacheTimeline cache(
+      {model, setting, asked.page_size, asked.layout, 1, asked.schedule, asked.sharing, asked.loss.score_window},
+      scores, num_positions - appended);
   for (std::int64_t step = 0; step < appended; ++step) (void)cache.append();
   return cache.held();
 }
@@ -49,8 +50,9 @@ double mean_decode_bytes(const Run& run, const kv::Compression& setting, const M
   const Setting& asked = run.setting;
   const std::int64_t every = asked.schedule.decode_every;
   const std::int64_t stride = ceil_div(every, kMostSamples);
-  kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, 1, asked.schedule, asked.sharing}, scores,
-                          std::max<std::int64_t>(1, num_positions - every));
+  kv::CacheTimeline cache(
+      {model, setting, asked.page_size, asked.layout, 1, asked.schedule, asked.sharing, asked.loss.score_window},
+      scores, std::max<std::int64_t>(1, num_positions - every));
   double sum = 0, count = 0;
   for (std::int64_t step = 1; step <= every; ++step) {
     (void)cache.append();
@@ -200,10 +202,9 @@ void add_time(const Run& run, const kv::Compression& setting, const Model& model
   for (const gpu::DecodeStepRecord& record : compressed.records)
     collective_us += to_microseconds(record.collective_duration);
   numbers["collective_us"] = collective_us / static_cast<double>(compressed.records.size());
-  numbers["kv_bound"] = last.attention_duration * 2 > last.duration ||
-                                numbers["max_sequences_full"] < static_cast<double>(run.setting.batch) * 2
-                            ? 1
-                            : 0;
+  const auto fitting = numbers.find("max_sequences_full");  // not known where memory is not measured
+  const bool is_tight = fitting != numbers.end() && fitting->second < static_cast<double>(run.setting.batch) * 2;
+  numbers["kv_bound"] = is_tight || last.attention_duration * 2 > last.duration ? 1 : 0;
 
   std::vector<std::int64_t> positions;
   std::vector<double> step_us;

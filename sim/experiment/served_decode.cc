@@ -108,7 +108,8 @@ Run uncompressed(Run run) {
 SteppedDecode step_through(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
                            const kv::RecordedScores& scores, std::int64_t num_steps, const gpu::StepObserver& observe) {
   const Setting& asked = run.setting;
-  kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, asked.batch, asked.schedule, asked.sharing},
+  kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, asked.batch, asked.schedule, asked.sharing,
+                           asked.loss.score_window},
                           scores, asked.context_tokens + kv::mean_padding(setting) - num_steps);
   SteppedDecode decode;
   decode.first_position = asked.context_tokens - num_steps + 1;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "gpu/block_dispatch.h"
 #include "gpu/memory_traffic.h"
+#include "gpu/mla_decode.h"
 #include "gpu/split_rule.h"
 
 namespace kvtide::gpu {
@@ -133,10 +134,28 @@ SmRates sm_rates(const GpuProfile& profile, const AttentionKernel& kernel, std::
   return rates;
 }
 
+bool has_kernel(const GpuProfile& profile, const DecodeAttentionWork& work) {
+  const std::string& framework = work.kernel.empty() ? profile.attention_kernels.front().framework : work.kernel;
+  return std::ranges::any_of(profile.attention_kernels, [&](const AttentionKernel& kernel) {
+    return kernel.name == framework || (kernel.framework == framework && kernel.scope.serves(work, profile.num_sms));
+  });
+}
+
+/// What this GPU's kernels make of latent rows and of fp8 entries. A GPU without a latent kernel takes its first framework.
+DecodeAttentionWork as_run(const GpuProfile& profile, DecodeAttentionWork work) {
+  if (work.is_latent && work.kernel.empty()) work.kernel = latent_framework(profile, "");
+  if (!work.has_fp8_entries || profile.tensor_flops_8bit <= 0) return work;
+  DecodeAttentionWork native = work;
+  native.math_bits = 8;
+  for (AttentionTask& task : native.tasks) task.dequantized_elements = 0;
+  return has_kernel(profile, native) ? native : work;
+}
+
 }  // namespace
 
-KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory, const DecodeAttentionWork& work,
+KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory, const DecodeAttentionWork& asked,
                                  L2State l2) {
+  const DecodeAttentionWork work = as_run(profile, asked);
   check(profile, work);
   const AttentionKernel& kernel = profile.attention_kernel(work.kernel, work);
   Cut cut;
@@ -177,6 +196,10 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
                ceil_div(uncut.num_blocks * ceil_div(uncut.num_tiles, cut.tiles_per_split), profile.num_sms));
   const SmRates rates = sm_rates(profile, kernel, work.math_bits, hit_rate);
 
+  // Blocks of one query head each do not run in step: what misses L2 is fetched by each. Tiles of a group's rows are
+  // neighbours that start together on the same entries: the first to ask brings them to L2 for the others.
+  const std::int64_t num_fetches = kernel.shares_kv ? 1 : cut.blocks_per_task;
+
   std::vector<BlockGroup> groups;
   std::vector<Traffic> traffic;
   double missed_bytes = 0;
@@ -194,9 +217,8 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
     longest_stream = std::max(longest_stream, split.stream_time);
     longest_arithmetic = std::max(longest_arithmetic, split.arithmetic_time);
     for (const PageStream& stream : task.streams) {
-      // Blocks of one task do not run in step: what misses L2 is fetched by each.
       const double missed =
-          static_cast<double>(stream.bytes) * static_cast<double>(task.count * cut.blocks_per_task) * (1 - hit_rate);
+          static_cast<double>(stream.bytes) * static_cast<double>(task.count * num_fetches) * (1 - hit_rate);
       missed_bytes += missed;
       const auto same = std::ranges::find(traffic, stream.chunk_bytes, &Traffic::chunk_bytes);
       if (same == traffic.end()) {

@@ -24,6 +24,6 @@ namespace kvtide::gpu {
 
 /// @throws InputError  negative or non-finite work, unknown kernel, 8-bit math on a GPU without it
 [[nodiscard]] KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
-                                               const DecodeAttentionWork& work, L2State l2);
+                                               const DecodeAttentionWork& asked, L2State l2);
 
 }  // namespace kvtide::gpu

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "gpu/constant_rate_memory.h"
+#include "gpu/gpu.h"
+#include "gpu/mla_decode.h"
 
 namespace kvtide::gpu {
 namespace {
@@ -110,6 +112,16 @@ TEST(DecodeAttention, EveryBlockOfATaskFetchesWhatMissesL2) {
   work.query_heads_per_task = 3;
   EXPECT_EQ(time_decode_attention(profile, memory, work, L2State::cold).hbm_bytes, 120'000u);
   EXPECT_EQ(time_decode_attention(profile, memory, work, L2State::warm).hbm_bytes, 0u);
+}
+
+// 96 query heads that share KV are two tiles of 64 rows, which start together on the same entries: 4 x 10,000 B once.
+TEST(DecodeAttention, TilesOfAGroupReadTheEntriesOnce) {
+  GpuProfile profile = toy_profile();
+  profile.attention_kernels.front().tile_query_rows = 64;
+  ConstantRateMemory memory(1e15, 1);
+  DecodeAttentionWork work = tasks(4, 16, 5000);
+  work.query_heads_per_task = 96;
+  EXPECT_EQ(time_decode_attention(profile, memory, work, L2State::cold).hbm_bytes, 40'000u);
 }
 
 /// The toy with its kernel changed.
@@ -324,6 +336,54 @@ TEST(DecodeAttentionOnH100, PageSizeAloneChangesNothingAtConstantRate) {
   DecodeAttentionWork wide = llama_layer(64, 8192, 16);
   for (PageStream& stream : wide.tasks[0].streams) stream.chunk_bytes *= 4;
   EXPECT_NEAR(h100_us(wide) / h100_us(llama_layer(64, 8192, 16)), 1, 0.015);
+}
+
+/// 16 sequences of 8 KV heads, 32,768 entries of fp8 codes: 32,768 x 128 B of K and as many of V, all converted.
+DecodeAttentionWork fp8_work() {
+  const PageStream stream{32768 * 128, 16 * 128};
+  return {.tasks = {{.streams = {stream, stream},
+                     .num_entries = 32768,
+                     .dequantized_elements = 2.0 * 32768 * 128,
+                     .count = 128}},
+          .query_heads_per_task = 4,
+          .num_sequences = 16,
+          .has_fp8_entries = true};
+}
+
+// H100's FlashAttention-3 takes the codes as they are; A100 has no 8-bit tensor cores and converts them.
+TEST(Fp8Entries, GoToTheEightBitKernelWhereThereIsOne) {
+  Gpu h100(load_gpu_profile("h100-sxm"), Fidelity::roofline);
+  DecodeAttentionWork native = fp8_work();
+  native.has_fp8_entries = false;
+  native.math_bits = 8;
+  native.tasks[0].dequantized_elements = 0;
+  EXPECT_EQ(h100.decode_attention(fp8_work()).duration, h100.decode_attention(native).duration);
+  Gpu a100(load_gpu_profile("a100-sxm-80gb"), Fidelity::roofline);
+  DecodeAttentionWork converting = fp8_work();
+  converting.has_fp8_entries = false;
+  EXPECT_EQ(a100.decode_attention(fp8_work()).duration, a100.decode_attention(converting).duration);
+  EXPECT_LT(h100.decode_attention(fp8_work()).duration, h100.decode_attention(converting).duration);
+}
+
+TEST(Fp8Entries, AreConvertedWhereTheFrameworkHasNoSuchKernel) {
+  GpuProfile profile = load_gpu_profile("h100-sxm");
+  std::erase_if(profile.attention_kernels, [](const AttentionKernel& kernel) { return kernel.scope.math_bits == 8; });
+  Gpu gpu(profile, Fidelity::roofline);
+  DecodeAttentionWork converting = fp8_work();
+  converting.has_fp8_entries = false;
+  EXPECT_EQ(gpu.decode_attention(fp8_work()).duration, gpu.decode_attention(converting).duration);
+}
+
+// DeepSeek-V3's shape as a cache hands it over, without a kernel's name, takes what the validated shape takes.
+TEST(LatentRows, GoToTheLatentKernel) {
+  for (const char* name : {"h100-sxm", "b200-sxm", "rtx-pro-6000"}) {
+    Gpu gpu(load_gpu_profile(name), Fidelity::roofline);
+    const DecodeAttentionWork validated =
+        mla_decode_work(gpu.profile(), {.batch = 64, .num_entries = 4096, .num_heads = 128}, "");
+    DecodeAttentionWork served = validated;
+    served.kernel.clear();
+    EXPECT_EQ(gpu.decode_attention(served).duration, gpu.decode_attention(validated).duration) << name;
+  }
 }
 
 }  // namespace

@@ -89,6 +89,9 @@ IterationModel::AttentionWork IterationModel::attention_of(const CachedLayer& la
   const bool is_one_call =
       options_.has_one_attention_call && !key.second.empty() && !options_.shape.is_latent() && !layer.is_dequantized;
   work.decode.head_dim = layer.head_dim;
+  work.decode.is_latent = options_.shape.is_latent();
+  if (options_.shape.is_latent())
+    work.decode.head_dim = mean_product_width(options_.shape.latent.kv_rank, options_.shape.latent.rope_dim);
   work.decode.query_heads_per_task = std::max<std::int64_t>(1, options_.shape.num_query_heads / layer.num_kv_heads);
   work.decode.has_window = layer.window > 0;
   work.decode.interleaves_groups = num_sequences > 1 && layer.num_kv_heads > 1;

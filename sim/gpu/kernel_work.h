@@ -38,9 +38,20 @@ struct DecodeAttentionWork {
   std::int64_t math_bits = 16;      ///< operands of the tensor cores: 16, or 8 where fp8 entries are used as they are
   bool interleaves_groups = false;  ///< several sequences and several KV heads: a group's queries do not lie together
   bool has_window = false;          ///< the model's layer has a sliding window, whether or not the context exceeds it
+  /// Every entry is an E4M3 code under one scale: where the GPU has a kernel for it, 8-bit tensor cores take the codes as
+  /// they are (math_bits 8); elsewhere dequantized_elements are converted.
+  bool has_fp8_entries = false;
+  bool is_latent =
+      false;           ///< all query heads share one row as key and value (mla_decode.h): head_dim is the mean width
   std::string kernel;  ///< a framework ("vllm") or one AttentionKernel of the profile; empty: its first framework
   bool operator==(const DecodeAttentionWork&) const = default;
 };
+
+/// Of latent attention's q.K over latent and rotary part and its p.V over the latent, the head_dim of such work. Example,
+/// DeepSeek-V3: (576 + 512) / 2 = 544.
+constexpr std::int64_t mean_product_width(std::int64_t latent_width, std::int64_t rope_width) {
+  return (2 * latent_width + rope_width) / 2;
+}
 
 /// Equal sequences of one prefill call.
 struct PrefillSequence {

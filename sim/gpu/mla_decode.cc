@@ -11,19 +11,17 @@ namespace {
 
 constexpr std::int64_t kMaxWidth = 65536;
 
-/// "mla-trtllm" where the profile has it, else its first latent kernel.
-std::string kernel_family(const GpuProfile& profile, const std::string& framework) {
+}  // namespace
+
+std::string latent_framework(const GpuProfile& profile, const std::string& framework) {
   std::string wanted = "mla-" + framework;
   std::string first;
   for (const AttentionKernel& kernel : profile.attention_kernels) {
     if (kernel.framework == wanted) return wanted;
     if (first.empty() && kernel.framework.starts_with("mla-")) first = kernel.framework;
   }
-  if (first.empty()) throw InputError(fmt::format("{}: no kernel for multi-head latent attention", profile.name));
   return first;
 }
-
-}  // namespace
 
 DecodeAttentionWork mla_decode_work(const GpuProfile& profile, const MlaShape& shape, const std::string& framework) {
   if (shape.latent_width < 1 || shape.latent_width > kMaxWidth || shape.rope_width < 0 ||
@@ -43,9 +41,11 @@ DecodeAttentionWork mla_decode_work(const GpuProfile& profile, const MlaShape& s
                         .count = shape.batch});
   work.query_heads_per_task = shape.num_heads;
   work.num_sequences = shape.batch;
-  work.head_dim = (2 * shape.latent_width + shape.rope_width) / 2;
+  work.head_dim = mean_product_width(shape.latent_width, shape.rope_width);
+  work.is_latent = true;
   work.math_bits = shape.element_bits == 8 && profile.tensor_flops_8bit > 0 ? 8 : 16;
-  work.kernel = kernel_family(profile, framework);
+  work.kernel = latent_framework(profile, framework);
+  if (work.kernel.empty()) throw InputError(fmt::format("{}: no kernel for multi-head latent attention", profile.name));
   return work;
 }
 

@@ -24,7 +24,10 @@ struct MlaShape {
   std::int64_t page_size = 16;     ///< tokens of a page
 };
 
-/// The same work as decode attention sees it. head_dim is the mean width of the two products, (576 + 512) / 2 = 544.
+/// "mla-trtllm" where the profile has it, else the framework of its first latent kernel; empty where it has none.
+[[nodiscard]] std::string latent_framework(const GpuProfile& profile, const std::string& framework);
+
+/// The same work as decode attention sees it.
 /// @param framework  "trtllm", "sglang"; a framework without a latent kernel on this GPU gets the profile's first one
 /// @throws InputError  the profile has no latent kernel, a shape out of range
 [[nodiscard]] DecodeAttentionWork mla_decode_work(const GpuProfile& profile, const MlaShape& shape,

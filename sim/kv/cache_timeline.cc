@@ -22,6 +22,13 @@ bool quantizes_alone(const Compression& setting) {
   return setting.stages.size() == 1 && quantize_of(setting) != nullptr;
 }
 
+/// Whether an engine would write each new entry as fp8, the kernel's own operands.
+bool stores_fp8(const Compression& setting) {
+  if (!quantizes_alone(setting) || setting.sinks > 0 || setting.window > 0) return false;
+  const Quantize& quantize = *quantize_of(setting);
+  return quantize.k_format == "fp8_e4m3" && quantize.v_format == "fp8_e4m3" && quantize.residual == 0;
+}
+
 std::int64_t count_free(const Compression& setting, std::int64_t num_positions) {
   const std::vector<Block> blocks = partition_blocks(setting, num_positions);
   return std::ranges::count(blocks, false, &Block::is_protected);
@@ -29,7 +36,7 @@ std::int64_t count_free(const Compression& setting, std::int64_t num_positions) 
 
 /// Queries whose products with a block's keys its scores need. Scorers that watch every query have seen one per position
 /// by the time a block is full.
-double queries_of(const Evict& stage, const ScorerNeeds& needs, const Compression& setting) {
+double queries_of(const Evict& stage, const ScorerNeeds& needs, const Compression& setting, std::int64_t score_window) {
   switch (needs.queries) {
     case ScorerNeeds::Queries::none:
     case ScorerNeeds::Queries::future:
@@ -40,7 +47,7 @@ double queries_of(const Evict& stage, const ScorerNeeds& needs, const Compressio
       for (const auto& [name, value] : resolved_parameters(find_scorer(stage.scorer), stage.parameters)) {
         if (name == "window") return value;
       }
-      return static_cast<double>(setting.window);
+      return static_cast<double>(score_window);
     case ScorerNeeds::Queries::all:
       return static_cast<double>(setting.block_size);
   }
@@ -156,6 +163,10 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
     attention.num_stored_layers = distinct.num_stored_layers;
     attention.kind = kind;
     attention.work.head_dim = std::max<std::int64_t>(1, distinct.head_dim);
+    attention.work.is_latent = kind.is_latent;
+    if (const LatentAttention& latent = geometry_.model.latent; kind.is_latent && latent.kv_rank > 0)
+      attention.work.head_dim = gpu::mean_product_width(latent.kv_rank, latent.rope_dim);
+    attention.work.has_fp8_entries = stores_fp8(geometry_.setting);
     attention.work.query_heads_per_task =
         std::max<std::int64_t>(1, geometry_.model.num_query_heads / std::max<std::int64_t>(1, kind.num_kv_heads));
     attention.work.has_window = has_window;
@@ -210,7 +221,8 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
       const ScorerNeeds& needs = find_scorer(evict->scorer).needs;
       const auto group =
           static_cast<double>(geometry_.model.num_query_heads) / static_cast<double>(geometry_.model.num_kv_heads);
-      flops += elements * queries_of(*evict, needs, setting) * group;  // q.k for every position and query of the group
+      flops += elements * queries_of(*evict, needs, setting, geometry_.score_window) *
+               group;  // q.k for every position and query of the group
       flops += elements / 2 * needs.flops_per_key_element;
       read_elements += (needs.keys ? elements / 2 : 0) + (needs.values ? elements / 2 : 0);
       if (evict->critical) {  // W_o v for every position and query head of the group

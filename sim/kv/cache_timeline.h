@@ -40,6 +40,7 @@ class CacheTimeline {
     std::int64_t batch = 1;  ///< sequences of equal length
     CacheSchedule schedule = {};
     LayerSharing sharing = {};
+    std::int64_t score_window = 64;  ///< newest queries that scorers of attention watch; those before cost nothing
   };
   CacheTimeline(Geometry geometry, RecordedScores recorded, std::int64_t prompt_positions);
 

@@ -43,14 +43,18 @@ void PrintTo(const Work& work, std::ostream* out) {
   *out << work.flops << " flops, " << work.read << " B read, " << work.written << " B written";
 }
 
-gpu::CompressBlocksWork whole_work(const Compression& setting, const CacheEvent& event = {.completed_blocks = 1}) {
+RecordedScores some_scores() {
   RecordedScores scores;
   scores.num_model_layers = 1;
   scores.num_kv_heads = 2;
   scores.layers = {0};
   scores.num_positions = 4;
   scores.scores = {LayerScores(2, {1, 2, 3, 4})};
-  const CacheTimeline timeline({.model = small_model(), .setting = setting, .batch = 3}, scores, kPositions);
+  return scores;
+}
+
+gpu::CompressBlocksWork whole_work(const Compression& setting, const CacheEvent& event = {.completed_blocks = 1}) {
+  const CacheTimeline timeline({.model = small_model(), .setting = setting, .batch = 3}, some_scores(), kPositions);
   return timeline.compression_work(event);
 }
 
@@ -94,6 +98,21 @@ TEST(CompressionWork, GrowsWithThePositionsThatAreDue) {
 }
 
 // Every key is summed once (1,024 additions of K and V); of 1,024 elements of 2 B a quarter is written.
+// Each query of a group of two against 1,024 elements of the block: 24 queries 8 x 1,024 x 2 = 16,384 flops more than 16. The
+// window that is never evicted has no part in it.
+TEST(CompressionWork, OfAttentionScoresGrowsWithTheQueriesWatched) {
+  const auto flops = [](std::int64_t score_window, std::int64_t protected_window) {
+    Compression setting = blocks_of_32({Evict{.scorer = "attention_sum", .keep = 250000}});
+    setting.window = protected_window;
+    return CacheTimeline({.model = small_model(), .setting = setting, .score_window = score_window}, some_scores(),
+                         kPositions)
+        .compression_work({.completed_blocks = 1})
+        .flops;
+  };
+  EXPECT_EQ(flops(24, 8) - flops(16, 8), 2 * 16384);  // of two heads
+  EXPECT_EQ(flops(24, 0), flops(24, 60));
+}
+
 TEST(CompressionWork, OfAPoolReadsAllAndWritesTheMeans) {
   EXPECT_EQ(work(blocks_of_32({Pool{.width = 4}})), (Work{1024, 2048, 512}));
 }
@@ -163,6 +182,39 @@ TEST(CompressionWork, OfLowRankIsAProjectionOrADecomposition) {
   EXPECT_EQ(work(blocks_of_32({LowRank{.rank = 16, .scope = BasisScope::block}})), (Work{0, 0, 0}));
   EXPECT_EQ(work(blocks_of_32({LowRank{.rank = 4, .scope = BasisScope::block}}), {.completed_blocks = 2}),
             (Work{524288, 4096, 1024}));
+}
+
+std::vector<LayerAttention> attention_over(const Model& model, const Compression& setting) {
+  return CacheTimeline({.model = model, .setting = setting}, some_scores(), kPositions).attention();
+}
+
+// Engines write fp8 entry by entry; what stays in fp16 for a while, or under other codes, is no operand of 8-bit kernels.
+TEST(Attention, OverNothingButFp8IsMarked) {
+  const auto is_fp8 = [](const Quantize& quantize, std::int64_t window) {
+    Compression setting = blocks_of_32({quantize});
+    setting.window = window;
+    return attention_over(small_model(), setting).at(0).work.has_fp8_entries;
+  };
+  const Quantize fp8{.k_format = "fp8_e4m3", .v_format = "fp8_e4m3", .group = 16};
+  EXPECT_TRUE(is_fp8(fp8, 0));
+  EXPECT_FALSE(is_fp8(fp8, 8));
+  EXPECT_FALSE(is_fp8({.k_format = "fp8_e4m3", .v_format = "int8", .group = 16}, 0));
+  EXPECT_FALSE(is_fp8({.k_format = "fp8_e5m2", .v_format = "fp8_e5m2", .group = 16}, 0));
+  EXPECT_FALSE(is_fp8({.k_format = "fp8_e4m3", .v_format = "fp8_e4m3", .group = 16, .residual = 32}, 0));
+}
+
+// A latent of 24 and a rotary part of 8: 32 stored channels, products of 32 and 24, 28 in the mean.
+TEST(Attention, OverLatentRowsHasTheMeanWidthOfItsProducts) {
+  Model model = small_model();
+  model.num_kv_heads = 1;
+  model.head_dim = 32;
+  model.latent = {.kv_rank = 24, .rope_dim = 8, .nope_dim = 16, .value_dim = 16};
+  model.layers = {{.count = 1, .k_bytes = 64, .v_bytes = 0, .num_kv_heads = 1, .is_latent = true}};
+  model.kind_of_layer = {0};
+  const LayerAttention layer = attention_over(model, blocks_of_32({})).at(0);
+  EXPECT_TRUE(layer.work.is_latent);
+  EXPECT_EQ(layer.work.head_dim, 28);
+  EXPECT_FALSE(attention_over(small_model(), blocks_of_32({})).at(0).work.is_latent);
 }
 
 }  // namespace
