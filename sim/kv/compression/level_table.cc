@@ -4,7 +4,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <memory>
 #include <numbers>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/vector_width.h"
@@ -89,6 +91,7 @@ std::vector<float> fitted_levels(std::span<const float> sorted, std::int32_t num
   constexpr int kRounds = 30;
   KVTIDE_ASSERT(!sorted.empty(), "levels of no numbers");
   std::vector<double> sums{0};
+  sums.reserve(sorted.size() + 1);
   for (const float x : sorted) sums.push_back(sums.back() + static_cast<double>(x));
   std::vector<float> levels;
   for (std::int32_t index = 0; index < num_levels; ++index) {
@@ -122,7 +125,7 @@ namespace {
 KVTIDE_EVERY_VECTOR_WIDTH
 void take_nearest(const float* levels, std::int64_t num_levels, float* values, std::int64_t count) {
   constexpr std::int64_t kAtOnce = 64;
-  const auto take = [&](float* some, std::int64_t num) {
+  const auto take = [&](float* some, std::int64_t num) __attribute__((always_inline)) {
     float nearest[kAtOnce];
     for (std::int64_t i = 0; i < num; ++i) nearest[i] = levels[0];
     for (std::int64_t upper = 1; upper < num_levels; ++upper) {
@@ -156,20 +159,29 @@ void take_nearest_levels(std::span<const float> levels, float* values, std::int6
 void sort_numbers(std::vector<float>& numbers) {
   constexpr unsigned kDigitBits = 11;
   constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
-  constexpr unsigned kPasses = 3;
-  std::vector<std::uint32_t> from;
-  for (const float x : numbers) from.push_back(ordered_bits(x));
-  std::vector<std::uint32_t> to(from.size());
-  for (unsigned pass = 0; pass < kPasses; ++pass) {
-    const unsigned shift = pass * kDigitBits;
-    const auto digit_of = [shift](std::uint32_t bits) { return (bits >> shift) & (kDigits - 1); };
-    std::vector<std::size_t> next(kDigits + 1, 0);
-    for (const std::uint32_t bits : from) ++next[digit_of(bits) + 1];
-    for (std::size_t digit = 0; digit < kDigits; ++digit) next[digit + 1] += next[digit];
-    for (const std::uint32_t bits : from) to[next[digit_of(bits)]++] = bits;
+  constexpr std::size_t kPasses = 3;
+  const auto digit_of = [](std::uint32_t bits, std::size_t pass) {
+    return (bits >> (static_cast<unsigned>(pass) * kDigitBits)) & (kDigits - 1);
+  };
+  // How often each digit comes is counted for all passes at once: it does not depend on the order.
+  std::array<std::vector<std::size_t>, kPasses> next;
+  for (auto& of_pass : next) of_pass.assign(kDigits, 0);
+  auto from = std::make_unique_for_overwrite<std::uint32_t[]>(numbers.size());
+  auto to = std::make_unique_for_overwrite<std::uint32_t[]>(numbers.size());
+  for (std::size_t index = 0; index < numbers.size(); ++index) {
+    const std::uint32_t bits = ordered_bits(numbers[index]);
+    from[index] = bits;
+    for (std::size_t pass = 0; pass < kPasses; ++pass) ++next[pass][digit_of(bits, pass)];
+  }
+  for (std::size_t pass = 0; pass < kPasses; ++pass) {
+    std::vector<std::size_t>& places = next[pass];
+    std::exclusive_scan(places.begin(), places.end(), places.begin(), std::size_t{0});
+    for (std::size_t index = 0; index < numbers.size(); ++index) {
+      to[places[digit_of(from[index], pass)]++] = from[index];
+    }
     std::swap(from, to);
   }
-  std::ranges::transform(from, numbers.begin(), from_ordered_bits);
+  for (std::size_t index = 0; index < numbers.size(); ++index) numbers[index] = from_ordered_bits(from[index]);
 }
 
 }  // namespace kvtide::kv

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "kv/testing/random_layer.h"
+
 namespace kvtide::kv {
 namespace {
 
@@ -59,6 +63,34 @@ TEST(Outliers, AreStoredInHalfPrecision) {
   ASSERT_EQ(outliers.size(), 1u);
   EXPECT_EQ(outliers[0].value, 2048);
   EXPECT_EQ(values(2, 0), 512.25F);
+}
+
+// 70 rows of 35 columns, beside whole registers of both: what was taken is farther than all that stayed, by column and by row,
+// and as many as 10 % are.
+TEST(Outliers, AreTheFarthestOfMany) {
+  for (const GroupAxis axis : {GroupAxis::channel, GroupAxis::token}) {
+    RowMatrix values = testing::random_layer(1, 70, 35, 3)[0].v;
+    const RowMatrix before = values;
+    const std::vector<Outlier> outliers = take_outliers(values, axis, 100'000);
+    ASSERT_EQ(outliers.size(), 245u);
+    const auto distance_of = [&](std::int64_t row, std::int64_t column) {
+      const Eigen::VectorXd of_vector =
+          axis == GroupAxis::channel ? before.col(column).cast<double>() : before.row(row).transpose().cast<double>();
+      const double deviation = std::sqrt((of_vector.array() - of_vector.mean()).square().mean());
+      return std::abs(static_cast<double>(before(row, column)) - of_vector.mean()) / deviation;
+    };
+    double least = INFINITY;
+    RowMatrix is_taken = RowMatrix::Zero(70, 35);
+    for (const Outlier& outlier : outliers) {
+      least = std::min(least, distance_of(outlier.row, outlier.column));
+      is_taken(outlier.row, outlier.column) = 1;
+    }
+    for (std::int64_t row = 0; row < 70; ++row) {
+      for (std::int64_t column = 0; column < 35; ++column) {
+        if (is_taken(row, column) == 0) EXPECT_LE(distance_of(row, column), least * (1 + 1e-6)) << row << " " << column;
+      }
+    }
+  }
 }
 
 }  // namespace
