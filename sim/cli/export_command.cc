@@ -57,6 +57,8 @@ std::string csv_text(const experiment::ResultsReader& results, const std::vector
       text += ',';
       if (results.is_text(column)) {
         text += cell_of(results.texts(column)[row]);
+      } else if (results.is_integer(column)) {
+        text += fmt::format("{}", results.integers(column)[row]);
       } else if (const double value = results.numbers(column)[row]; std::isfinite(value)) {
         text += fmt::format("{}", value);  // the shortest text that reads back as the same number; empty: no value
       }
@@ -74,6 +76,8 @@ std::string json_text(const experiment::ResultsReader& results, const std::vecto
     for (const std::string& column : columns) {
       if (results.is_text(column)) {
         object.text(column, results.texts(column)[row]);
+      } else if (results.is_integer(column)) {
+        object.number(column, results.integers(column)[row]);
       } else {
         object.number(column, results.numbers(column)[row]);
       }

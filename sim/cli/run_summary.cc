@@ -25,6 +25,7 @@ namespace {
 struct Summary {
   std::vector<std::string> order;  ///< column names: swept keys first
   std::map<std::string, std::vector<double>> numbers;
+  std::map<std::string, std::vector<std::int64_t>> integers;  ///< beside numbers: a seed has more digits than those
   std::map<std::string, std::vector<std::string>> texts;
   std::size_t num_runs = 0;
 
@@ -51,6 +52,7 @@ Summary read_summary(const hdf5::InputFile& file) {
     } else {
       summary.numbers[name] = file.read_doubles(path);
       summary.num_runs = summary.numbers[name].size();
+      if (file.info(path).type == hdf5::ElementType::int64) summary.integers[name] = file.read_integers(path);
     }
   }
   summary.order.insert(summary.order.end(), known.begin(), known.end());
@@ -98,7 +100,9 @@ Table table_of(const Summary& summary) {
   for (std::size_t run = 0; run < summary.num_runs; ++run) {
     std::vector<std::string> row{fmt::format("{}", run)};
     for (const std::string& name : swept) {
-      row.push_back(summary.texts.contains(name) ? summary.text(name, run) : plain(summary.number(name, run)));
+      row.push_back(summary.texts.contains(name)      ? summary.text(name, run)
+                    : summary.integers.contains(name) ? fmt::format("{}", summary.integers.at(name)[run])
+                                                      : plain(summary.number(name, run)));
     }
     const double speedup = summary.number("decode_speedup", run);
     row.push_back(percent(summary.number("memory_saving", run)));
@@ -206,9 +210,10 @@ std::string run_summary_json(const std::string& path) {
       const bool is_text = summary.texts.contains(name);
       const double number = is_text ? 0 : summary.number(name, run);
       cells.push_back(fmt::format("{}: {}", quoted_text(name),
-                                  is_text                 ? quoted_text(summary.text(name, run))
-                                  : std::isfinite(number) ? fmt::format("{}", number)
-                                                          : "null"));
+                                  is_text                           ? quoted_text(summary.text(name, run))
+                                  : summary.integers.contains(name) ? fmt::format("{}", summary.integers.at(name)[run])
+                                  : std::isfinite(number)           ? fmt::format("{}", number)
+                                                                    : "null"));
     }
     rows.push_back(fmt::format("{{{}}}", fmt::join(cells, ", ")));
   }

@@ -96,6 +96,18 @@ TEST_F(Merge, AShardHoldsItsRunsUnderTheirIndices) {
   EXPECT_EQ(shard.numbers("kv_bytes")[1], 1004.0);
 }
 
+// 2^53 + 1 is the first whole number that a double does not hold: it would become ...992.
+TEST_F(Merge, SweptWholeNumbersKeepEveryDigit) {
+  Experiment experiment = experiment_of(3);
+  experiment.axes[0].column = "seed";
+  experiment.axes[0].labels[1] = "9007199254740993";
+  const std::string whole = run("whole.h5", experiment);
+  merge_results(output(), shards(experiment, 2));
+  EXPECT_TRUE(bytes_of(whole) == bytes_of(output()));
+  EXPECT_EQ(ResultsReader(output()).records()[1].labels[0], "9007199254740993");
+  EXPECT_EQ(ResultsReader(output()).integers("seed")[1], 9007199254740993);
+}
+
 TEST_F(Merge, MoreShardsThanRunsLeavesSomeEmpty) {
   const Experiment experiment = experiment_of(2);
   const std::string whole = run("whole.h5", experiment);

@@ -94,6 +94,7 @@ void ResultsReader::read() {
       length = (texts_[name] = file_.read_strings(dataset)).size();
     } else {
       length = (numbers_[name] = file_.read_doubles(dataset)).size();
+      if (file_.info(dataset).type == hdf5::ElementType::int64) integers_[name] = file_.read_integers(dataset);
     }
     if (length != indices.size()) {
       throw InputError(fmt::format("{}: {}: {} values for {} runs", path(), dataset, length, indices.size()));
@@ -128,8 +129,9 @@ void ResultsReader::read() {
       record.baseline = static_cast<std::int64_t>(baselines->second[row]);
     }
     for (const auto& [column, type] : head_.axes) {
-      record.labels.push_back(type == AxisType::text ? texts_.at(column)[row]
-                                                     : fmt::format("{}", numbers_.at(column)[row]));
+      record.labels.push_back(type == AxisType::text      ? texts_.at(column)[row]
+                              : type == AxisType::integer ? fmt::format("{}", integers_.at(column)[row])
+                                                          : fmt::format("{}", numbers_.at(column)[row]));
     }
     records_.push_back(std::move(record));
   }

@@ -29,6 +29,11 @@ class ResultsReader {
   /// Names of the summary's columns: the swept keys, then those of columns(), then any others.
   [[nodiscard]] const std::vector<std::string>& column_names() const { return column_names_; }
   [[nodiscard]] bool is_text(const std::string& column) const { return texts_.contains(column); }
+  /// Swept whole numbers: those beyond 2^53 are not the same as `numbers`.
+  [[nodiscard]] bool is_integer(const std::string& column) const { return integers_.contains(column); }
+  [[nodiscard]] const std::vector<std::int64_t>& integers(const std::string& column) const {
+    return integers_.at(column);
+  }
   /// [row], NaN where there is none. @param column  one of column_names(), not a text
   [[nodiscard]] const std::vector<double>& numbers(const std::string& column) const { return numbers_.at(column); }
   [[nodiscard]] const std::vector<std::string>& texts(const std::string& column) const { return texts_.at(column); }
@@ -42,6 +47,7 @@ class ResultsReader {
   std::vector<RunRecord> records_;
   std::vector<std::string> column_names_;
   std::map<std::string, std::vector<double>> numbers_;
+  std::map<std::string, std::vector<std::int64_t>> integers_;  // of the columns of int64; in numbers_ too
   std::map<std::string, std::vector<std::string>> texts_;
 };
 
