@@ -100,6 +100,7 @@ def run_files(folder, program, work):
         shutil.copy(found, folder)
         with h5py.File(folder / found.name, "r+") as file:
             file.attrs["run_key"] = "0" * 16
+            file.attrs["kvtide_build"] = "seed"
 
 
 def write(folder, name, content):

@@ -9,6 +9,7 @@
 #include "cli/plan_text.h"
 #include "cli/progress_line.h"
 #include "cli/set_option.h"
+#include "cli/version.h"
 #include "planning/candidate_journal.h"
 #include "planning/engine_flags.h"
 #include "planning/plan_file.h"
@@ -46,6 +47,7 @@ int run(const Arguments& arguments) {
       if (std::filesystem::exists(*output, failure) && !std::filesystem::is_regular_file(*output, failure)) {
         throw EnvironmentError(fmt::format("{}: is no regular file; expected the name of a file", *output));
       }
+      options.build = build_name();
       journal.emplace(*output + ".candidates", arguments.has("resume"));
       options.restore = [&](std::uint64_t key, planning::Candidate& one) { return journal->restore(key, one); };
       options.on_judged = [&](std::uint64_t key, const planning::Candidate& one) { journal->add(key, one); };

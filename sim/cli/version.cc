@@ -24,4 +24,8 @@ std::string version_text() {
       experiment::is_built_with_mpi() ? "yes" : "no");
 }
 
+std::string build_name() {
+  return fmt::format("{} {}", KVTIDE_VERSION, KVTIDE_COMMIT);
+}
+
 }  // namespace kvtide::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "experiment/columns.h"
 #include "experiment/results_reader.h"
 #include "experiment/run_file.h"
 #include "experiment/runs_folder.h"
@@ -115,7 +117,37 @@ class Workers {
   std::vector<std::jthread> threads_;
 };
 
-/// An earlier final file of the same configuration without failed runs needs nothing done.
+/// Whether the file says of its runs what the experiment says now. Labels of numbers are read back in another notation.
+bool has_records_of(const ResultsReader& found, const Experiment& experiment) {
+  for (std::size_t row = 0; row < experiment.runs.size(); ++row) {
+    const RunRecord wanted = run_record(experiment, experiment.runs[row]);
+    RunRecord there = found.records()[row];
+    for (std::size_t axis = 0; axis < experiment.axes.size() && axis < there.labels.size(); ++axis) {
+      const bool is_number = experiment.axes[axis].type == AxisType::number;
+      if (is_number &&
+          std::strtod(there.labels[axis].c_str(), nullptr) == std::strtod(wanted.labels[axis].c_str(), nullptr)) {
+        there.labels[axis] = wanted.labels[axis];
+      }
+    }
+    if (there != wanted) return false;
+  }
+  return true;
+}
+
+/// The file again, under what the experiment's file says now: keys are of what was computed, and of no name, label or comment.
+void rewrite(const ResultsReader& found, const Experiment& experiment, const ExecutorOptions& options) {
+  std::vector<RunRecord> records;
+  for (const Run& run : experiment.runs) records.push_back(run_record(experiment, run));
+  const auto result_of = [&](std::size_t row) {
+    RunResult result = found.result(row);
+    result.numbers.erase("baseline_run");  // compared anew, with what is the baseline now
+    for (const BaselineColumn& column : baseline_columns()) result.numbers.erase(column.name);
+    return result;
+  };
+  write_results(options.output, results_head(experiment), records, result_of, options.provenance);
+}
+
+/// An earlier final file of the same configuration and build without failed runs needs nothing done, or only its texts.
 /// @throws InputError when it is another configuration's
 bool is_already_complete(const Experiment& experiment, const ExecutorOptions& options) {
   std::error_code ignored;
@@ -134,9 +166,13 @@ bool is_already_complete(const Experiment& experiment, const ExecutorOptions& op
                     "out to replace it",
                     options.output));
   }
-  return found->records().size() == experiment.runs.size() &&
-         std::ranges::all_of(found->texts("status"),
-                             [](const std::string& status) { return status == to_string(RunStatus::ok); });
+  const bool is_complete =
+      found->provenance().build() == options.provenance.build() && found->records().size() == experiment.runs.size() &&
+      std::ranges::all_of(found->texts("status"),
+                          [](const std::string& status) { return status == to_string(RunStatus::ok); });
+  if (!is_complete) return false;
+  if (found->head() != wanted || !has_records_of(*found, experiment)) rewrite(*found, experiment, options);
+  return true;
 }
 
 }  // namespace
@@ -187,7 +223,8 @@ Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const Ex
   for (std::size_t row = 0; row < experiment.runs.size(); ++row) {
     const Run& run = experiment.runs[row];
     const std::optional<RunResult> kept =
-        options.resume ? read_run_file(run_file_path(folder.path(), run.index), run.key) : std::nullopt;
+        options.resume ? read_run_file(run_file_path(folder.path(), run.index), run.key, options.provenance.build())
+                       : std::nullopt;
     if (kept && kept->status == RunStatus::ok) {
       ++outcome.resumed;
     } else {
@@ -217,7 +254,7 @@ Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const Ex
     const Workers workers(num_workers, queue, experiment, evaluate);
     while (std::optional<Finished> finished = queue.wait()) {
       const Run& run = experiment.runs[finished->row];
-      write_run_file(run_file_path(folder.path(), run.index), run.key, finished->result);
+      write_run_file(run_file_path(folder.path(), run.index), run.key, options.provenance.build(), finished->result);
       ++outcome.done;
       if (finished->result.status == RunStatus::failed) {
         ++outcome.failed;

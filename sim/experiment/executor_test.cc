@@ -186,6 +186,41 @@ TEST_F(Executor, ResumeOfAFinishedExperimentComputesNothing) {
   EXPECT_EQ(outcome.failed, 0);
 }
 
+// Keys hold neither names nor labels: the runs are the same, and the file is what a run of the new file would have written.
+TEST_F(Executor, ResumeOfAFinishedExperimentTakesTheNewNamesLabelsAndYaml) {
+  Experiment experiment = experiment_of(3);
+  for (experiment::Run& run : experiment.runs) run.baseline = 0;
+  (void)execute(experiment, fake_evaluate, options("a.h5"));
+  experiment = experiment_of(3);  // without a baseline
+  experiment.name = "renamed";
+  experiment.yaml = "name: renamed\n# and a comment\n";
+  experiment.axes[0] = {"compression.preset", AxisType::text, {"one", "two", "three"}};
+  ExecutorOptions again = options("a.h5");
+  again.resume = true;
+  const Outcome outcome = execute(
+      experiment, [](const experiment::Run&) -> RunResult { throw InputError("computed"); }, again);
+  EXPECT_EQ(outcome.resumed, 3);
+  (void)execute(experiment, fake_evaluate, options("fresh.h5"));
+  EXPECT_TRUE(bytes_of(folder_ / "a.h5") == bytes_of(folder_ / "fresh.h5"));
+}
+
+// As merge does: results of another build may differ.
+TEST_F(Executor, RunsOfAnotherBuildAreComputedAgain) {
+  const Experiment experiment = experiment_of(12);
+  std::atomic<bool> interrupted{false};
+  ExecutorOptions first = options("a.h5", 1);
+  first.interrupted = &interrupted;
+  first.on_progress = [&](const Progress& progress) { interrupted = progress.done >= 4; };
+  (void)execute(experiment, fake_evaluate, first);
+  ExecutorOptions newer = options("a.h5");
+  newer.resume = true;
+  newer.provenance.source_commit = "another";
+  EXPECT_EQ(execute(experiment, fake_evaluate, newer).resumed, 0);
+  EXPECT_EQ(execute(experiment, fake_evaluate, newer).resumed, 12);  // now finished, of that build
+  newer.provenance.kvtide_version = "0.1";
+  EXPECT_EQ(execute(experiment, fake_evaluate, newer).resumed, 0);
+}
+
 TEST_F(Executor, FailedRunsAreTriedAgainOnResume) {
   std::atomic<bool> interrupted{false};
   ExecutorOptions first = options("a.h5", 1);
@@ -252,8 +287,8 @@ TEST(RunFile, EveryPartOfAResultSurvivesTheDisk) {
   run.seed = 3;
   RunResult written = fake_evaluate(run);
   written.warnings = {"one", "two"};
-  write_run_file(path, 42, written);
-  const std::optional<RunResult> read = read_run_file(path, 42);
+  write_run_file(path, 42, "0.1.0 abc", written);
+  const std::optional<RunResult> read = read_run_file(path, 42, "0.1.0 abc");
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->numbers, written.numbers);
   EXPECT_EQ(read->texts, written.texts);
@@ -264,7 +299,8 @@ TEST(RunFile, EveryPartOfAResultSurvivesTheDisk) {
   EXPECT_EQ(std::get<std::vector<std::uint8_t>>(read->arrays[3].values), std::vector<std::uint8_t>{1});
   EXPECT_EQ(read->arrays[0].dimensions, written.arrays[0].dimensions);
   EXPECT_EQ(std::get<std::vector<double>>(read->dimensions[1].values), (std::vector<double>{0.5, 1.5}));
-  EXPECT_FALSE(read_run_file(path, 43).has_value());
+  EXPECT_FALSE(read_run_file(path, 43, "0.1.0 abc").has_value());
+  EXPECT_FALSE(read_run_file(path, 42, "0.1.0 abd").has_value());
   std::filesystem::remove(path);
 }
 

@@ -67,6 +67,7 @@ namespace {
 
 constexpr int kRunTag = 1, kResultTag = 2;
 constexpr std::int64_t kStop = -1;
+constexpr const char* kOnTheWay = "";  // of the job that reads it, whatever the build
 constexpr auto kPause =
     std::chrono::microseconds(500);  // between looks at the mailbox; runs take milliseconds and more
 
@@ -163,7 +164,7 @@ RunResult MpiRanks::hand_out(const Run& run) {
 
   const std::string path = scratch_path(run.index);
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  std::optional<RunResult> result = read_run_file(path, run.key);
+  std::optional<RunResult> result = read_run_file(path, run.key, kOnTheWay);
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
   return result ? std::move(*result) : RunResult::failure(fmt::format("rank {} sent no usable result", rank));
@@ -178,7 +179,7 @@ void MpiRanks::serve(const Experiment& experiment, const Evaluate& evaluate) {
     std::vector<char> bytes;  // empty when even the failure cannot be written: rank 0 says so
     try {
       const std::string path = scratch_path(index);
-      write_run_file(path, run.key, evaluate_safely(evaluate, run));
+      write_run_file(path, run.key, kOnTheWay, evaluate_safely(evaluate, run));
       bytes = take_file(path);
     } catch (const Error&) {
       bytes.clear();

@@ -250,7 +250,7 @@ void write_results(const std::string& path, const Experiment& experiment, const 
   const auto result_of = [&](std::size_t row) {
     const Run& run = experiment.runs[row];
     const std::string run_path = run_file_path(runs_folder, run.index);
-    std::optional<RunResult> result = read_run_file(run_path, run.key);
+    std::optional<RunResult> result = read_run_file(run_path, run.key, provenance.build());
     if (!result) throw InputError(fmt::format("{}: no complete result of this run; use --resume", run_path));
     return std::move(*result);
   };

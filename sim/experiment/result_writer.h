@@ -21,6 +21,8 @@ struct Provenance {
   std::string kvtide_version;
   std::string source_commit;
   std::string created;  ///< see creation_time()
+  /// Results of another build may differ. "0.1.0 4fbe4c6"
+  [[nodiscard]] std::string build() const { return kvtide_version + " " + source_commit; }
 };
 
 /// SOURCE_DATE_EPOCH when set, else now, as "2001-09-09T01:46:40Z". @throws InputError when the variable is not a count
@@ -50,6 +52,7 @@ struct RunRecord {
   std::int64_t grid_offset = 0;     ///< tokens
   std::vector<std::string> labels;  ///< [axis]
   std::int64_t baseline = -1;       ///< index of the run it is compared with; -1: none
+  bool operator==(const RunRecord&) const = default;
 };
 [[nodiscard]] RunRecord run_record(const Experiment& experiment, const Run& run);
 
@@ -59,7 +62,7 @@ struct RunRecord {
 void write_results(const std::string& path, const ResultsHead& head, const std::vector<RunRecord>& records,
                    const std::function<RunResult(std::size_t row)>& result_of, const Provenance& provenance);
 
-/// The same from run files. @param runs_folder  holds a complete run file for every run of the experiment
+/// The same from run files. @param runs_folder  holds a complete run file of this build for every run of the experiment
 /// @throws EnvironmentError, InputError naming a missing run
 void write_results(const std::string& path, const Experiment& experiment, const std::string& runs_folder,
                    const Provenance& provenance);

@@ -20,7 +20,7 @@ using hdf5::InputFile;
 using hdf5::OutputFile;
 
 /// Layout of these files; another number means "not ours to resume".
-constexpr std::int64_t kFormat = 2;
+constexpr std::int64_t kFormat = 3;
 constexpr const char* kComplete = "complete";
 
 RunResult read_result(const InputFile& file) {
@@ -46,7 +46,7 @@ RunResult read_result(const InputFile& file) {
 
 }  // namespace
 
-void write_run_file(const std::string& path, std::uint64_t run_key, const RunResult& result) {
+void write_run_file(const std::string& path, std::uint64_t run_key, const std::string& build, const RunResult& result) {
   const std::scoped_lock lock(hdf5::library_mutex());
   OutputFile file(path);
   write_arrays(file, "", result);
@@ -59,6 +59,7 @@ void write_run_file(const std::string& path, std::uint64_t run_key, const RunRes
   file.attribute("/", "loss_tokens", result.loss_tokens);
   file.attribute("/", "run_format", kFormat);
   file.attribute("/", "run_key", fmt::format("{:016x}", run_key));
+  file.attribute("/", "kvtide_build", build);
   file.attribute("/", "status", std::string(kComplete));  // written last
   file.commit();
 }
@@ -87,14 +88,15 @@ void remove_fatal_run_files(const std::vector<std::string>& paths) {
   }
 }
 
-std::optional<RunResult> read_run_file(const std::string& path, std::uint64_t run_key) {
+std::optional<RunResult> read_run_file(const std::string& path, std::uint64_t run_key, const std::string& build) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
   try {
     const std::scoped_lock lock(hdf5::library_mutex());
     const InputFile file(path);
     if (file.string_attribute("/", "status") != kComplete || file.integer_attribute("/", "run_format") != kFormat ||
-        file.string_attribute("/", "run_key") != fmt::format("{:016x}", run_key)) {
+        file.string_attribute("/", "run_key") != fmt::format("{:016x}", run_key) ||
+        file.string_attribute("/", "kvtide_build") != build) {
       return std::nullopt;
     }
     RunResult result = read_result(file);

@@ -13,11 +13,12 @@
 
 namespace kvtide::experiment {
 
-/// Writes partial, fsync, rename. @throws EnvironmentError
-void write_run_file(const std::string& path, std::uint64_t run_key, const RunResult& result);
+/// Writes partial, fsync, rename. @param build  of the kvtide that computed it (Provenance::build)  @throws EnvironmentError
+void write_run_file(const std::string& path, std::uint64_t run_key, const std::string& build, const RunResult& result);
 
-/// Nothing when the file is missing, damaged, incomplete or of another run (its key differs).
-[[nodiscard]] std::optional<RunResult> read_run_file(const std::string& path, std::uint64_t run_key);
+/// Nothing when the file is missing, damaged, incomplete, of another run (its key differs) or of another build.
+[[nodiscard]] std::optional<RunResult> read_run_file(const std::string& path, std::uint64_t run_key,
+                                                     const std::string& build);
 
 /// Whether reading these files crashes or hangs the HDF5 library itself; tried in a child (child_trial.h).
 [[nodiscard]] bool stop_the_library(std::span<const std::string> paths);

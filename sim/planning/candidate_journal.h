@@ -2,7 +2,7 @@
 // Candidates judged so far, a line each, so that an interrupted plan goes on where it stopped.
 //
 // A line counts when it is whole and its key is that of the candidate asked for: the content of model, GPU, trace and requests, the
-// plan's text and its overrides. Anything else is judged again.
+// plan's text and its overrides, and the build of kvtide. Anything else is judged again.
 
 #include <cstdint>
 #include <fstream>

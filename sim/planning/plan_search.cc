@@ -226,8 +226,8 @@ PlanOutcome search(const Plan& plan, const SearchOptions& options) {
       try {
         if (!policy.refusal.empty()) throw InputError(policy.refusal);
         if (!run) run = run_of(plan, plan.policies[candidate.policy], candidate.gpu, candidate.tensor_parallel);
-        key = fnv1a64(fmt::format("{:x} {} {}\n{}\n{}", run->key, candidate.index, candidate.max_num_seqs, plan.yaml,
-                                  plan.overrides));
+        key = fnv1a64(fmt::format("{:x} {} {}\n{}\n{}\n{}", run->key, candidate.index, candidate.max_num_seqs,
+                                  options.build, plan.yaml, plan.overrides));
         if (options.restore) {
           const std::lock_guard lock(progress);
           is_known = options.restore(key, candidate);

@@ -50,6 +50,7 @@ struct PlanOutcome {
 struct SearchOptions {
   std::int64_t jobs = 1;
   std::function<void(std::int64_t done, std::int64_t total)> on_progress{};
+  std::string build{};  ///< of this program: decides the result as well
   /// Asked before a candidate is judged, told after; one call at a time. `key`: of everything that decides the result.
   std::function<bool(std::uint64_t key, Candidate& candidate)> restore{};
   std::function<void(std::uint64_t key, const Candidate& candidate)> on_judged{};
