@@ -4,6 +4,8 @@
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 #include "base/testing/allocation_count.h"
 #include "loss/attention_reference.h"
 #include "loss/hand_made_heads.h"
@@ -67,8 +69,16 @@ BENCHMARK(attention_gemm)->Arg(12)->Arg(90)->Arg(512)->Unit(benchmark::kMillisec
 using Dgemm = void (*)(const char*, const char*, const int*, const int*, const int*, const double*, const double*,
                        const int*, const double*, const int*, const double*, double*, const int*);
 
-/// The machine's BLAS on one thread; null where there is none.
+/// The machine's BLAS on one thread; null where there is none. An OpenBLAS older than the processor takes it for the oldest one
+/// and is told the registers it has, unless the environment says something.
 Dgemm find_blas() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f") != 0) {
+    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+  } else if (__builtin_cpu_supports("avx2") != 0) {
+    setenv("OPENBLAS_CORETYPE", "Haswell", 0);
+  }
+#endif
   for (const char* name : {"libopenblas.so.0", "libblas.so.3"}) {
     void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) continue;

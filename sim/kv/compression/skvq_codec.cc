@@ -39,6 +39,35 @@ RowMatrix coded(const RowMatrix& values, float clip, float top) {
   return result;
 }
 
+using Errors = std::array<double, kClips.size()>;
+
+/// Adds each candidate's squared errors in the order of the values: side by side, since a sum waits for its former one.
+void add_errors(const RowMatrix& exact, const std::array<RowMatrix, kClips.size()>& candidates, Errors& errors) {
+  std::array<const float*, kClips.size()> coded{};
+  for (std::size_t clip = 0; clip < kClips.size(); ++clip) coded[clip] = candidates[clip].data();
+  Errors sums = errors;
+  for (std::int64_t i = 0; i < exact.size(); ++i) {
+    for (std::size_t clip = 0; clip < kClips.size(); ++clip) {
+      const auto error = static_cast<double>(coded[clip][i] - exact.data()[i]);
+      sums[clip] += error * error;
+    }
+  }
+  errors = sums;
+}
+
+/// The share of the range that makes the least error, the first of equal ones.
+float best_clip(const RowMatrix& values, float top) {
+  constexpr std::int64_t kRowsAtOnce = 32;  // of all candidates, at hand together
+  std::array<RowMatrix, kClips.size()> candidates;
+  Errors errors{};
+  for (std::int64_t first = 0; first < values.rows(); first += kRowsAtOnce) {
+    const RowMatrix some = values.middleRows(first, std::min(kRowsAtOnce, values.rows() - first));
+    for (std::size_t clip = 0; clip < kClips.size(); ++clip) candidates[clip] = coded(some, kClips[clip], top);
+    add_errors(some, candidates, errors);
+  }
+  return kClips[static_cast<std::size_t>(std::ranges::min_element(errors) - errors.begin())];
+}
+
 void code(const CodecUse& use, const CodecRows& rows) {
   RowMatrix& values = *rows.values;
   const auto top = static_cast<float>(num_levels(*use.codec) - 1);
@@ -51,16 +80,7 @@ void code(const CodecUse& use, const CodecRows& rows) {
     float* to = reordered.row(row).data();
     for (const std::int64_t column : order) *to++ = values(row, column);
   }
-  RowMatrix best;
-  double best_error = INFINITY;
-  for (const float clip : kClips) {
-    RowMatrix candidate = coded(reordered, clip, top);
-    const double error = (candidate - reordered).cast<double>().squaredNorm();
-    if (error < best_error) {
-      best_error = error;
-      best = std::move(candidate);
-    }
-  }
+  const RowMatrix best = coded(reordered, best_clip(reordered, top), top);
   for (std::int64_t row = 0; row < values.rows(); ++row) {
     const float* from = best.row(row).data();
     for (const std::int64_t column : order) values(row, column) = *from++;

@@ -45,11 +45,16 @@ std::vector<double> saliency(const CodecRows& rows) {
     }
   }
   const RowMatrix weights = attention_weights(queries, positions, head.k_post, limit, head.attention_scale);
+  Eigen::RowVectorXd sums = Eigen::RowVectorXd::Zero(limit);
+  for (std::int64_t row = 0; row < weights.rows(); ++row) sums += weights.row(row).cast<double>();
+  // Queries descend, from the newest on.
+  const auto num_seeing = [&](std::int64_t position) {
+    return std::ranges::upper_bound(positions, position, std::ranges::greater()) - positions.begin();
+  };
   std::vector<double> salient;
   for (const std::int64_t position : rows.positions) {
-    const auto seeing = std::ranges::count_if(positions, [&](std::int64_t query) { return query >= position; });
-    const double sum = weights.col(position).cast<double>().sum();
-    salient.push_back(seeing > 0 ? sum / static_cast<double>(seeing) : sum);
+    const auto seeing = num_seeing(position);
+    salient.push_back(seeing > 0 ? sums[position] / static_cast<double>(seeing) : sums[position]);
   }
   return salient;
 }
