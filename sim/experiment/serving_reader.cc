@@ -99,6 +99,9 @@ std::string serving_text(const ServingSetting& setting, const std::string& reque
   if (setting.prefill_replicas > 0) {
     text += fmt::format(" prefill {} {} {}", setting.prefill_replicas, setting.transfer_bandwidth,
                         setting.transfer_latency);
+    // Prompts are dealt among the prefill engines, too.
+    const bool is_dealt = setting.prefill_replicas > 1 && setting.replicas == 1;
+    if (is_dealt && setting.routing != serving::Routing::round_robin) text += " least_loaded";
   }
   return text;
 }
