@@ -28,6 +28,28 @@ TEST(CacheGrowth, ABudgetBoundsWhatIsHeld) {
   EXPECT_EQ(CacheGrowth{}.held(777), 777);
 }
 
+// Field case C12: 10 layers keep all, 50 a window of 1,024; 4,096 B a layer and token, so an entry of the ten has 40,960 B and a token
+// of the fifty weighs five of them. 128 tokens: 768 entries, 30 MiB (205 MiB with whole windows). 65,536: 70,656 entries, 2.70 GiB (15 GiB
+// without windows).
+TEST(CacheGrowth, WindowsHoldNoMoreThanTheirTokens) {
+  const CacheGrowth growth{.window = 1024, .window_weight = 5};
+  const auto bytes = [&](std::int64_t context) {
+    return (growth.held(context) + growth.window_entries(context)) * 40960;
+  };
+  EXPECT_EQ(bytes(128), std::int64_t{30} << 20);
+  EXPECT_NEAR(static_cast<double>(bytes(65536)) / (1 << 30), 2.70, 0.005);
+}
+
+// Field case C1: all layers have a window of 4,096; 137,407 pages / 769 = 178.68 sequences of 16,384 tokens, not 134.19. A short
+// sequence needs its own pages only.
+TEST(CacheGrowth, WindowsAloneNeedThePagesOfTheirTokensAndOneStep) {
+  const CacheGrowth growth{.has_whole_layers = false, .window = 4096, .window_weight = 1};
+  EXPECT_EQ(growth.most_blocks(16384, 8192, 16), 769);
+  EXPECT_NEAR(137407.0 / 769, 178.68, 0.005);
+  EXPECT_EQ(growth.most_blocks(100, 8192, 16), 7);
+  EXPECT_EQ(CacheGrowth{}.most_blocks(16384, 8192, 16), 1024);
+}
+
 // Prompt 32 in blocks of 4, all 8 held while it is computed; keep a quarter of blocks of 8: 32 -> 8 tokens, 2 blocks; the first
 // token makes 9 of them: a third block. Compression at context 40 gives back what tokens 33 to 40 took.
 TEST(CacheGrowth, BlocksComeBackWhenThePromptIsCompleteAndNotBefore) {

@@ -8,10 +8,11 @@
 
 namespace kvtide::serving {
 
-std::int64_t MemoryAccount::num_blocks(std::int64_t max_model_len) const {
+std::int64_t MemoryAccount::num_blocks(std::int64_t max_model_len, const CacheGrowth& growth,
+                                       std::int64_t step_tokens) const {
   const double block_bytes = kv_bytes_per_token * static_cast<double>(block_size);
   const double blocks = std::floor(kv_bytes() / block_bytes);
-  const auto needed = ceil_div(max_model_len, block_size);
+  const std::int64_t needed = growth.most_blocks(max_model_len, step_tokens, block_size);
   if (!(blocks >= static_cast<double>(needed + 1))) {
     const double needed_bytes = static_cast<double>(needed + 1) * block_bytes;
     throw InputError(fmt::format("one sequence of {} tokens needed {} of KV cache, available {}, short by {}",

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "serving/cache_growth.h"
 
 namespace kvtide::serving {
 
@@ -20,13 +21,15 @@ struct MemoryAccount {
   double weight_bytes = 0;        ///< on this rank
   double activation_bytes = 0;    ///< peak of a dummy step of max_num_batched_tokens
   double other_bytes = 0;         ///< CUDA context, NCCL
-  double kv_bytes_per_token = 0;  ///< all layers, on this rank
+  double kv_bytes_per_token = 0;  ///< all layers that keep the whole context (else the windows'), on this rank
   std::int64_t block_size = 16;   ///< tokens
 
   [[nodiscard]] double budget_bytes() const { return total_bytes * utilization; }
   [[nodiscard]] double kv_bytes() const { return budget_bytes() - weight_bytes - activation_bytes - other_bytes; }
   /// Null block included. @throws InputError when not one sequence of `max_model_len` tokens fits, with what is short
-  [[nodiscard]] std::int64_t num_blocks(std::int64_t max_model_len) const;
+  /// @param growth, step_tokens  of such a sequence: CacheGrowth::most_blocks()
+  [[nodiscard]] std::int64_t num_blocks(std::int64_t max_model_len, const CacheGrowth& growth = {},
+                                        std::int64_t step_tokens = 1) const;
   /// Name and bytes of each part of the total; they add up to it.
   [[nodiscard]] std::vector<std::pair<std::string, double>> parts() const;
 };

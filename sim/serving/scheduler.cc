@@ -36,6 +36,8 @@ void EngineSettings::validate() const {
   require(growth.always_kept >= 0, "always_kept", growth.always_kept, ">= 0");
   require(growth.interval >= 1, "interval", growth.interval, ">= 1");
   require(growth.budget >= 0, "budget", growth.budget, ">= 0");
+  require(growth.window >= 0, "window", growth.window, ">= 0");
+  require(growth.window_weight >= 0, "window_weight", growth.window_weight, ">= 0");
   require(watermark >= 0 && watermark < 1, "watermark", watermark, "[0, 1)");
   require(host_blocks >= 0, "host_blocks", host_blocks, ">= 0");
 }
@@ -55,7 +57,7 @@ Scheduler::Scheduler(const EngineSettings& settings, std::int64_t shared_block_t
 }
 
 void Scheduler::add(std::size_t index, Request request) {
-  const std::int64_t needed = ceil_div(request.input_tokens + request.output_tokens - 1, settings_.block_size);
+  const std::int64_t needed = most_blocks(request);
   if (needed > pool_.num_usable()) {
     throw InputError(
         fmt::format("request {}: {} + {} tokens need {} blocks of {} tokens, the cache has {}: short by {}", index,
@@ -76,6 +78,7 @@ void Scheduler::add(std::size_t index, Request request) {
   sequence.is_compressed = sequence.restores_compressed = sequence.has_given_way = false;
   sequence.restorable = sequence.blocks_on_host = 0;
   sequence.blocks.clear();
+  sequence.window_blocks.clear();
   sequence.former.clear();
   if (sequence.request.is_transferred) {
     sequence.generated = 1;
@@ -128,26 +131,57 @@ std::int64_t Scheduler::step_tokens(const Sequence& sequence, std::int64_t compu
   return std::min(tokens, budget);
 }
 
-/// A step that compresses needs the room of what it is about to compress.
-std::int64_t Scheduler::missing_blocks(const Sequence& sequence, std::int64_t tokens) const {
-  const std::int64_t held =
-      (sequence.is_compressed ? settings_.growth.held(sequence.computed) : sequence.computed) + tokens;
-  const std::int64_t missing = ceil_div(held, settings_.block_size) - static_cast<std::int64_t>(sequence.blocks.size());
-  return std::max<std::int64_t>(0, missing);
+/// Of layers that keep the whole context.
+std::int64_t Scheduler::held_entries(const Sequence& sequence) const {
+  return sequence.is_compressed ? settings_.growth.held(sequence.computed) : sequence.computed;
 }
 
-/// Blocks for `tokens` more. @return false, with nothing taken, when there are too few
-bool Scheduler::grow(Sequence& sequence, std::int64_t tokens) {
-  const std::int64_t missing = missing_blocks(sequence, tokens);
-  if (missing > pool_.num_free()) return false;
-  for (std::int64_t i = 0; i < missing; ++i) sequence.blocks.push_back(pool_.take());
+/// In the last of `steps` steps that compute `tokens` together.
+std::int64_t Scheduler::num_window_blocks(const Sequence& sequence, std::int64_t tokens, std::int64_t steps) const {
+  const std::int64_t last = steps > 1 ? 1 : tokens;
+  return settings_.growth.window_blocks(sequence.computed + tokens - last, last, settings_.block_size);
+}
+
+/// A step that compresses needs the room of what it is about to compress. Less than 0 where windows have moved on.
+std::int64_t Scheduler::missing_blocks(const Sequence& sequence, std::int64_t tokens, std::int64_t steps) const {
+  const std::int64_t whole = settings_.growth.whole_blocks(held_entries(sequence) + tokens, settings_.block_size) -
+                             static_cast<std::int64_t>(sequence.blocks.size());
+  return std::max<std::int64_t>(0, whole) + num_window_blocks(sequence, tokens, steps) -
+         static_cast<std::int64_t>(sequence.window_blocks.size());
+}
+
+std::int64_t Scheduler::most_blocks(const Request& request) const {
+  return settings_.growth.most_blocks(request.input_tokens + request.output_tokens - 1,
+                                      settings_.max_num_batched_tokens, settings_.block_size);
+}
+
+/// Blocks for `tokens` more in `steps` steps. @return false, with nothing taken, when there are too few
+bool Scheduler::grow(Sequence& sequence, std::int64_t tokens, std::int64_t steps) {
+  if (missing_blocks(sequence, tokens, steps) > pool_.num_free()) return false;
+  const auto in_windows = static_cast<std::size_t>(num_window_blocks(sequence, tokens, steps));
+  while (sequence.window_blocks.size() > in_windows) {
+    pool_.release(sequence.window_blocks.back());
+    sequence.window_blocks.pop_back();
+  }
+  while (sequence.window_blocks.size() < in_windows) sequence.window_blocks.push_back(pool_.take());
+  const auto whole =
+      static_cast<std::size_t>(settings_.growth.whole_blocks(held_entries(sequence) + tokens, settings_.block_size));
+  while (sequence.blocks.size() < whole) sequence.blocks.push_back(pool_.take());
   return true;
+}
+
+/// The last ones first, so that a prompt's beginning is remembered longest.
+void Scheduler::release_blocks(const Sequence& sequence) {
+  for (const BlockId block : sequence.window_blocks) pool_.release(block);
+  for (std::size_t i = sequence.blocks.size(); i-- > 0;) pool_.release(sequence.blocks[i]);
 }
 
 /// Full blocks are known from the moment they are scheduled, generated tokens as those of the prompt; not where a policy has moved
 /// what they hold.
 void Scheduler::set_keys(Sequence& sequence, std::int64_t computed) {
-  if (!settings_.prefix_caching || (sequence.is_compressed && settings_.growth.frees_blocks())) return;
+  const CacheGrowth& growth = settings_.growth;
+  if (!settings_.prefix_caching || !growth.has_whole_layers) return;
+  if (sequence.is_compressed && growth.frees_blocks()) return;
   for (const std::int64_t full = computed / settings_.block_size; sequence.keyed < full; ++sequence.keyed) {
     if (!is_shared(sequence, sequence.keyed)) continue;  // its own: named when it is preempted, nobody asks before
     pool_.set_key(sequence.blocks[static_cast<std::size_t>(sequence.keyed)], key_of(sequence, sequence.keyed));
@@ -176,8 +210,7 @@ void Scheduler::count(const Sequence& sequence, std::int64_t sign) {
   }
   if (tokens == 1 && sequence.computed >= sequence.request.input_tokens) {
     shape_.num_decodes += sign;
-    const std::int64_t held = sequence.is_compressed ? growth.held(sequence.computed) : sequence.computed;
-    shape_.decode_kv_tokens += sign * (held + 1);
+    shape_.decode_kv_tokens += sign * (held_entries(sequence) + 1);
   } else if (sign > 0) {
     shape_.prefills.push_back({tokens, sequence.computed});
   } else {
@@ -194,8 +227,8 @@ void Scheduler::count(const Sequence& sequence, std::int64_t sign) {
 void Scheduler::compress(Sequence& sequence) {
   sequence.is_compressed = true;
   if (!settings_.growth.frees_blocks()) return;
-  const auto wanted =
-      static_cast<std::size_t>(ceil_div(settings_.growth.held(sequence.computed), settings_.block_size));
+  const auto wanted = static_cast<std::size_t>(
+      settings_.growth.whole_blocks(settings_.growth.held(sequence.computed), settings_.block_size));
   if (sequence.keyed > 0 && blocks_per_id_ > 0) {
     const auto is_own = [&](std::int64_t block) { return !is_shared(sequence, block); };
     std::vector<BlockId> own, shared;
@@ -239,14 +272,14 @@ void Scheduler::give_way(std::size_t place) {
   Sequence& sequence = sequences_[id];
   ++counters_.preemptions;
   sequence.has_given_way = true;
-  const auto num_blocks = static_cast<std::int64_t>(sequence.blocks.size());
+  const auto num_blocks = static_cast<std::int64_t>(sequence.blocks.size() + sequence.window_blocks.size());
   if (num_blocks > 0 && num_blocks <= free_host_blocks_ && sequence.computed > 0) {
     ++counters_.swaps;
     free_host_blocks_ -= num_blocks;
     sequence.restorable = sequence.computed;
     sequence.blocks_on_host = num_blocks;
     sequence.restores_compressed = sequence.is_compressed;
-    shape_.swapped_tokens += sequence.is_compressed ? settings_.growth.held(sequence.computed) : sequence.computed;
+    shape_.swapped_tokens += held_entries(sequence) + settings_.growth.window_entries(sequence.computed);
   } else {
     counters_.lost_tokens += sequence.computed;
   }
@@ -255,9 +288,10 @@ void Scheduler::give_way(std::size_t place) {
       pool_.set_own_key(sequence.blocks[static_cast<std::size_t>(block)], key_of(sequence, block));
     }
   }
-  for (std::size_t i = sequence.blocks.size(); i-- > 0;) pool_.release(sequence.blocks[i]);
+  release_blocks(sequence);
   sequence.former.swap(sequence.blocks);
   sequence.blocks.clear();
+  sequence.window_blocks.clear();
   sequence.computed = sequence.keyed = sequence.scheduled = 0;
   sequence.is_compressed = false;
   if (settings_.reservation == Reservation::estimated_output) {
@@ -298,7 +332,8 @@ void Scheduler::retract_until_decodes_fit() {
 /// With every running sequence at its full length too.
 bool Scheduler::fits_to_its_end(const Sequence& sequence) const {
   const auto blocks = [&](const Sequence& one) {
-    return ceil_div(one.request.input_tokens + one.request.output_tokens, settings_.block_size);
+    return settings_.growth.most_blocks(one.request.input_tokens + one.request.output_tokens,
+                                        settings_.max_num_batched_tokens, settings_.block_size);
   };
   std::int64_t needed = blocks(sequence);
   for (const SequenceId id : running_) needed += blocks(sequences_[id]);
@@ -312,7 +347,8 @@ bool Scheduler::fits_by_estimate(const Sequence& sequence) const {
   };
   double reserved = 0;
   for (const SequenceId id : running_) reserved += output_share_ * static_cast<double>(to_come(sequences_[id]));
-  const auto own = static_cast<double>(sequence.known() - sequence.restorable + to_come(sequence));
+  const std::int64_t in_windows = settings_.growth.window_entries(sequence.known() + to_come(sequence));
+  const auto own = static_cast<double>(sequence.known() - sequence.restorable + to_come(sequence) + in_windows);
   return own + reserved < static_cast<double>(pool_.num_free() * settings_.block_size);
 }
 
@@ -327,14 +363,16 @@ bool Scheduler::admit_restored(Sequence& sequence, std::int64_t& budget) {
   const std::int64_t computed = sequence.restorable;
   const std::int64_t held = sequence.restores_compressed ? settings_.growth.held(computed) : computed;
   const std::int64_t tokens = step_tokens(sequence, computed, budget);
-  if (ceil_div(held + tokens, settings_.block_size) + left_free() > pool_.num_free()) return false;
+  const std::int64_t needed = settings_.growth.whole_blocks(held + tokens, settings_.block_size) +
+                              settings_.growth.window_blocks(computed, tokens, settings_.block_size);
+  if (needed + left_free() > pool_.num_free()) return false;
   sequence.blocks.clear();
   sequence.computed = computed;
   sequence.is_compressed = sequence.restores_compressed;
   sequence.keyed = 0;
   sequence.restorable = 0;
   if (!grow(sequence, tokens)) return false;  // unreachable: just compared
-  if (sequence.blocks_on_host > 0) shape_.swapped_tokens += held;
+  if (sequence.blocks_on_host > 0) shape_.swapped_tokens += held + settings_.growth.window_entries(computed);
   free_host_blocks_ += sequence.blocks_on_host;
   sequence.blocks_on_host = 0;
   schedule(sequence, tokens);
@@ -355,7 +393,9 @@ bool Scheduler::admit(std::int64_t& budget) {
   if (sequence.restorable > 0) return admit_restored(sequence, budget);
   hits_.clear();
   std::int64_t free_hits = 0;
-  const std::int64_t num_looked_up = settings_.prefix_caching ? (sequence.known() - 1) / settings_.block_size : 0;
+  const CacheGrowth& growth = settings_.growth;
+  const bool is_looked_up = settings_.prefix_caching && growth.has_whole_layers;
+  const std::int64_t num_looked_up = is_looked_up ? (sequence.known() - 1) / settings_.block_size : 0;
   for (std::int64_t block = 0; block < num_looked_up; ++block) {
     const BlockId found = find_block(sequence, block);
     if (found < 0) break;
@@ -366,7 +406,8 @@ bool Scheduler::admit(std::int64_t& budget) {
   const std::int64_t computed = num_hits * settings_.block_size;
   const std::int64_t tokens = step_tokens(sequence, computed, budget);
   const std::int64_t reserved = settings_.reserve_full_input ? sequence.known() : computed + tokens;
-  const std::int64_t needed = ceil_div(reserved, settings_.block_size) - num_hits + free_hits;
+  const std::int64_t needed = growth.whole_blocks(reserved, settings_.block_size) - num_hits + free_hits +
+                              growth.window_blocks(computed, tokens, settings_.block_size);
   if (needed + left_free() > pool_.num_free()) return false;
   for (const BlockId block : hits_) pool_.share(block);
   sequence.blocks.assign(hits_.begin(), hits_.end());
@@ -451,7 +492,7 @@ std::int64_t Scheduler::repeatable_steps() const {
   }
   const auto fits = [&](std::int64_t steps) {
     std::int64_t missing = 0;
-    for (const SequenceId id : running_) missing += missing_blocks(sequences_[id], steps);
+    for (const SequenceId id : running_) missing += missing_blocks(sequences_[id], steps, steps);
     return missing <= pool_.num_free();
   };
   if (fits(most)) return most;
@@ -470,7 +511,7 @@ const std::vector<Advance>& Scheduler::finish_step(std::int64_t steps) {
   if (steps > 1) {
     for (const SequenceId id : running_) {
       Sequence& sequence = sequences_[id];
-      KVTIDE_ASSERT(grow(sequence, steps), "repeatable steps have their blocks");
+      KVTIDE_ASSERT(grow(sequence, steps, steps), "repeatable steps have their blocks");
       set_keys(sequence, sequence.computed + steps);
       sequence.scheduled = steps;
       sequence.generated += steps - 1;
@@ -496,8 +537,9 @@ const std::vector<Advance>& Scheduler::finish_step(std::int64_t steps) {
       advance.is_finished = is_finished;
     }
     if (is_finished) {
-      for (std::size_t b = sequence.blocks.size(); b-- > 0;) pool_.release(sequence.blocks[b]);
+      release_blocks(sequence);
       sequence.blocks.clear();
+      sequence.window_blocks.clear();
       unused_.push_back(id);
     } else {
       if (has_token && (!sequence.is_compressed || settings_.growth.frees_blocks())) compress(sequence);

@@ -91,8 +91,9 @@ class Scheduler {
     std::int64_t restorable = 0;
     std::int64_t blocks_on_host = 0;
     bool restores_compressed = false;
-    std::vector<BlockId> blocks;
-    std::vector<BlockId> former;  // before it was preempted; some may still hold what they held
+    std::vector<BlockId> blocks;         // of layers that keep the whole context
+    std::vector<BlockId> window_blocks;  // of the others
+    std::vector<BlockId> former;         // before it was preempted; some may still hold what they held
     [[nodiscard]] std::int64_t known() const { return request.input_tokens + generated; }
   };
   using SequenceId = std::size_t;
@@ -100,11 +101,16 @@ class Scheduler {
   [[nodiscard]] bool is_shared(const Sequence& sequence, std::int64_t block) const;
   [[nodiscard]] BlockKey key_of(const Sequence& sequence, std::int64_t block) const;
   [[nodiscard]] BlockId find_block(const Sequence& sequence, std::int64_t block) const;
-  [[nodiscard]] std::int64_t missing_blocks(const Sequence& sequence, std::int64_t tokens) const;
+  [[nodiscard]] std::int64_t held_entries(const Sequence& sequence) const;
+  [[nodiscard]] std::int64_t num_window_blocks(const Sequence& sequence, std::int64_t tokens, std::int64_t steps) const;
+  [[nodiscard]] std::int64_t missing_blocks(const Sequence& sequence, std::int64_t tokens,
+                                            std::int64_t steps = 1) const;
+  [[nodiscard]] std::int64_t most_blocks(const Request& request) const;
+  void release_blocks(const Sequence& sequence);
   void set_keys(Sequence& sequence, std::int64_t computed);
   void compress(Sequence& sequence);
   [[nodiscard]] std::int64_t step_tokens(const Sequence& sequence, std::int64_t computed, std::int64_t budget) const;
-  bool grow(Sequence& sequence, std::int64_t tokens);
+  bool grow(Sequence& sequence, std::int64_t tokens, std::int64_t steps = 1);
   void schedule(Sequence& sequence, std::int64_t tokens);
   void count(const Sequence& sequence, std::int64_t sign);
   [[nodiscard]] bool decodes_next(const Sequence& sequence) const;

@@ -205,6 +205,39 @@ TEST_F(SchedulerTest, AnIdNamesNoBlockThatReachesBeyondThePrompt) {
   EXPECT_EQ(step(), "5@4 +0 end1");
 }
 
+// Blocks of 4; as many layers with a window of 4 as without. 8 prompt tokens: 2 + 2 blocks. 4 more see the 3 before: 3 + 3. A decode at
+// 13 tokens: 4, and one for the window and one because it begins inside another; at 17 tokens 5 + 2. Computed 8 at once, 20 tokens need
+// 5 + ceil(11 / 4) + 1 = 9 blocks.
+TEST_F(SchedulerTest, LayersWithAWindowGiveBackWhatLiesBehindIt) {
+  EngineSettings settings = small(9);
+  settings.growth = {.window = 4, .window_weight = 1};
+  for (const bool is_run : {false, true}) {
+    make(settings);
+    requests_.clear();
+    add(12, 9);
+    EXPECT_EQ(step(), "8@0 +0");
+    EXPECT_EQ(scheduler_->num_free_blocks(), 9 - 4);
+    EXPECT_EQ(step(), "4@8 +0");
+    EXPECT_EQ(scheduler_->num_free_blocks(), 9 - 6);
+    EXPECT_EQ(step(), "+1");
+    EXPECT_EQ(scheduler_->num_free_blocks(), 9 - 6);
+    if (is_run) {
+      (void)scheduler_->begin_step();
+      EXPECT_EQ(scheduler_->repeatable_steps(), 7);
+      (void)scheduler_->finish_step(4);
+    } else {
+      for (int context = 14; context <= 17; ++context) EXPECT_EQ(step(), "+1");
+    }
+    EXPECT_EQ(scheduler_->num_free_blocks(), 9 - 7);
+    for (int context = 18; context <= 19; ++context) EXPECT_EQ(step(), "+1");
+    EXPECT_EQ(step(), "+1 end0");
+    EXPECT_EQ(scheduler_->num_free_blocks(), 9);
+  }
+  settings.num_blocks = 9;  // 8 usable
+  make(settings);
+  EXPECT_THROW(add(12, 9), InputError);
+}
+
 TEST_F(SchedulerTest, ARequestLargerThanTheCacheIsRefusedWithWhatIsMissing) {
   make(small(4));
   try {

@@ -183,7 +183,7 @@ class Front : public EngineProcess::Surroundings {
     const auto place = static_cast<std::size_t>(
         std::ranges::find_if(prefill_, [&](const auto& one) { return one.get() == &from; }) - prefill_.begin());
     const CacheGrowth& growth = fleet_.engine.growth;
-    const std::int64_t entries = growth.held(rest.input_tokens);
+    const std::int64_t entries = growth.held(rest.input_tokens) + growth.window_entries(rest.input_tokens);
     outcome_.transferred_tokens += entries;
     const double seconds = static_cast<double>(entries) * fleet_.bytes_per_token / fleet_.transfer_bandwidth;
     link_free_[place] = std::max(link_free_[place], simulation_.now()) + from_seconds(seconds);

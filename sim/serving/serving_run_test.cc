@@ -47,7 +47,8 @@ class ServingRunTest : public testing::TestWithParam<std::int64_t> {};
 TEST_P(ServingRunTest, RunsOfStepsEqualOneStepAfterAnother) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const RequestTrace trace = random_trace(seed, 60, seed % 2 == 0 ? 500 : 20'000);
-    const EngineSettings settings{.num_blocks = GetParam(), .max_num_seqs = 12, .max_num_batched_tokens = 128};
+    EngineSettings settings{.num_blocks = GetParam(), .max_num_seqs = 12, .max_num_batched_tokens = 128};
+    if (seed > 5 && GetParam() >= 90) settings.growth = {.window = 50, .window_weight = 1.5};
     LinearStepTime step_time;
     const ServingOutcome skipping = serve(trace, settings, step_time);
     TraceSource source(trace);
