@@ -12,10 +12,79 @@
 namespace kvtide::experiment {
 namespace {
 
-/// Of all layers on one rank.
-double rank_bytes_per_token(const Run& run, const Model& model, double entry_share) {
-  return static_cast<double>(model.kv_bytes_per_token()) * entry_share /
-         static_cast<double>(cache_division(model, run.setting));
+bool keeps_all(const LayerKind& kind) {
+  return kind.kind == AttentionKind::full_attention && kind.num_kv_heads > 0;
+}
+
+/// Of all layers that keep the whole context, else of all windows.
+double entry_bytes(const Model& model, double entry_share) {
+  const auto growing = static_cast<double>(model.kv_bytes_per_token_growing());
+  return growing > 0 ? growing * entry_share : static_cast<double>(model.kv_bytes_per_token());
+}
+
+double rank_entry_bytes(const Run& run, const Model& model, double entry_share) {
+  return entry_bytes(model, entry_share) / static_cast<double>(cache_division(model, run.setting));
+}
+
+double count_entries(const std::vector<kv::Segment>& segments) {
+  double entries = 0;
+  for (const kv::Segment& segment : segments) entries += static_cast<double>(segment.num_entries);
+  return entries;
+}
+
+/// Sums over all layers and heads that keep the whole context.
+struct HeldEntries {
+  double positions = 0;
+  double held = 0, read = 0;  ///< entries
+};
+
+HeldEntries held_entries(const kv::ServedCache& served) {
+  HeldEntries sums;
+  for (const kv::DistinctLayer& layer : served.layers) {
+    if (!keeps_all(layer.kind)) continue;
+    for (std::size_t head = 0; head < layer.cache.heads.size(); ++head) {
+      const kv::HeadCache& cache = layer.cache.heads[head];
+      const auto count = static_cast<double>(layer.num_layers * layer.heads_of_distinct[head]);
+      const double read = count_entries(cache.segments);
+      sums.positions += count * static_cast<double>(cache.num_positions);
+      sums.read += count * read;
+      sums.held += count * (read + count_entries(cache.unread));
+    }
+  }
+  return sums;
+}
+
+/// What a step reads and computes with an entry of a head, the mean of the layers and heads that keep the whole context.
+struct EntryWork {
+  double bytes = 0, chunk_bytes = 0;
+  double dequantized_elements = 0, reconstruction_macs = 0;
+  bool is_fp8 = false;  // of all of them
+};
+
+EntryWork entry_work(const std::vector<kv::LayerAttention>& attention) {
+  EntryWork sums;
+  double entries = 0, chunks = 0;
+  for (const kv::LayerAttention& layer : attention) {
+    if (!keeps_all(layer.kind)) continue;
+    sums.is_fp8 = layer.work.has_fp8_entries;
+    for (const gpu::AttentionTask& task : layer.work.tasks) {
+      const auto count = static_cast<double>(layer.num_layers * task.count);
+      for (const gpu::PageStream& stream : task.streams) {
+        const double bytes = count * static_cast<double>(stream.bytes);
+        sums.bytes += bytes;
+        chunks += bytes / static_cast<double>(std::max<Bytes>(1, stream.chunk_bytes));
+      }
+      entries += count * static_cast<double>(task.num_entries);
+      sums.dequantized_elements += count * task.dequantized_elements;
+      sums.reconstruction_macs += count * task.reconstruction_macs;
+    }
+  }
+  if (entries == 0) return {};
+  return {.bytes = sums.bytes / entries,
+          .chunk_bytes = chunks > 0 ? sums.bytes / chunks : 0,
+          .dequantized_elements = sums.dequantized_elements / entries,
+          .reconstruction_macs = sums.reconstruction_macs / entries,
+          .is_fp8 = sums.is_fp8};
 }
 
 const kv::Quantize* quantize_stage(const kv::Compression& setting) {
@@ -25,39 +94,80 @@ const kv::Quantize* quantize_stage(const kv::Compression& setting) {
   return nullptr;
 }
 
+/// Whether all that happens is that a residual is quantized once it is full.
+bool flushes_alone(const kv::Compression& setting) {
+  const kv::Quantize* quantize = quantize_stage(setting);
+  return setting.stages.size() == 1 && quantize != nullptr && quantize->residual > 0;
+}
+
+/// Tokens that are compressed together while decoding, a flush or a block; 1: each in its own step.
+std::int64_t tokens_at_once(const kv::Compression& setting) {
+  return flushes_alone(setting) ? quantize_stage(setting)->residual : setting.block_size;
+}
+
+/// Work of a token that is compressed, in one layer: that of a block or of a flush, divided by its tokens.
+serving::MachineStepTime::Options::Compression compression_of(const Run& run, const kv::Compression& setting,
+                                                              const Model& model, const kv::CacheTimeline& cache) {
+  serving::MachineStepTime::Options::Compression work;
+  if (setting.stages.empty()) return work;
+  const std::int64_t tokens = tokens_at_once(setting);
+  const gpu::CompressBlocksWork whole = cache.compression_work({.num_positions = cache.num_positions(),
+                                                                .completed_blocks = flushes_alone(setting) ? 0 : 1,
+                                                                .flushed_positions = tokens,
+                                                                .flushed_values = tokens});
+  const auto ranks = static_cast<double>(cache_division(model, run.setting) / run.setting.pipeline_parallel);
+  const double division = ranks * static_cast<double>(tokens);
+  work.read_bytes = static_cast<double>(whole.read_bytes) / division;
+  work.write_bytes = static_cast<double>(whole.write_bytes) / division;
+  work.flops = whole.flops / division;
+  work.is_every_token = tokens == 1;
+  work.thread_blocks = static_cast<double>(whole.num_blocks) / division;
+  work.chunk_bytes = std::max<Bytes>(1, whole.chunk_bytes);
+  for (const kv::DistinctLayer& layer : cache.cache().layers) {
+    if (keeps_all(layer.kind)) work.num_layers += layer.num_stored_layers;
+  }
+  return work;
+}
+
 }  // namespace
 
 CompressedShare compressed_share(const Run& run, const kv::Compression& setting, const Model& model,
                                  const kv::RecordedScores& scores, std::int64_t context) {
-  const kv::ServedCache served = kv::serve(model, setting, scores, context);
-  double entries = 0, positions = 0;
-  for (const kv::DistinctLayer& layer : served.layers) {
-    for (const kv::HeadCache& head : layer.cache.heads) {
-      for (const kv::Segment& segment : head.segments) entries += static_cast<double>(segment.num_entries);
-      positions += static_cast<double>(head.num_positions);
-    }
-  }
+  const HeldEntries entries = held_entries(kv::serve(model, setting, scores, context));
+  if (entries.positions == 0 || setting.stages.empty()) return {};
   const auto bytes_of = [&](const kv::Compression& one) {
-    return static_cast<double>(
-        kv::sequence_bytes(kv::serve(model, one, scores, context), run.setting.page_size, run.setting.layout).total);
+    kv::ServedCache served = kv::serve(model, one, scores, context);
+    std::erase_if(served.layers, [](const kv::DistinctLayer& layer) { return !keeps_all(layer.kind); });
+    return static_cast<double>(kv::sequence_bytes(served, run.setting.page_size, run.setting.layout).total);
   };
-  if (positions == 0 || setting.stages.empty()) return {};
   CompressedShare share;
-  share.entries = std::clamp(entries / positions, 1e-6, 1.0);
+  share.entries = std::clamp(entries.held / entries.positions, 1e-6, 1.0);
   share.bytes = bytes_of(setting) / (bytes_of(kv::Compression{}) * share.entries);
   return share;
 }
 
-serving::CacheGrowth cache_growth(const kv::Compression& setting, const CompressedShare& share, std::int64_t context) {
+serving::CacheGrowth cache_growth(const Model& model, const kv::Compression& setting, const CompressedShare& share,
+                                  std::int64_t context) {
   serving::CacheGrowth growth;
+  double window_bytes = 0, window_sum = 0;
+  for (const LayerKind& kind : model.layers) {
+    if (kind.window == 0) continue;
+    const auto bytes = static_cast<double>(kind.count) * static_cast<double>(kind.k_bytes + kind.v_bytes);
+    window_bytes += bytes;
+    window_sum += bytes * static_cast<double>(kind.window);
+  }
+  growth.has_whole_layers = window_bytes == 0 || model.kv_bytes_per_token_growing() > 0;
+  if (window_bytes > 0) {  // Approximation: windows of several lengths are as their mean, weighted by bytes.
+    growth.window = std::llround(window_sum / window_bytes);
+    growth.window_weight = window_bytes / entry_bytes(model, share.bytes);
+  }
+  if (setting.stages.empty()) return growth;
+  growth.interval = tokens_at_once(setting);
+  if (!flushes_alone(setting)) growth.always_kept = std::min(context, setting.sinks + setting.window);
   if (share.entries < 1) {
-    growth.always_kept = std::min(context, setting.sinks + setting.window);
-    growth.interval = setting.block_size;
     const auto compressed = static_cast<double>(growth.compressed(context));
     const double kept = share.entries * static_cast<double>(context) - (static_cast<double>(context) - compressed);
     if (compressed > 0) growth.keep_ratio = std::clamp(kept / compressed, 1e-3, 1.0);
-  } else if (const kv::Quantize* quantize = quantize_stage(setting); quantize != nullptr && quantize->residual > 1) {
-    growth.interval = quantize->residual;  // flushed at once
   }
   return growth;
 }
@@ -74,7 +184,7 @@ serving::MemoryAccount memory_account(const Run& run, const Model& model, const 
   account.activation_bytes = serving::predicted_activation_bytes(asked.max_num_seqs, model.vocab_size,
                                                                  asked.max_num_batched_tokens, model.hidden_size);
   account.other_bytes = serving::predicted_context_bytes(run.setting.tensor_parallel);
-  account.kv_bytes_per_token = rank_bytes_per_token(run, model, entry_share);
+  account.kv_bytes_per_token = rank_entry_bytes(run, model, entry_share);
   account.block_size = run.setting.page_size;
   const double unavailable = account.weight_bytes + account.activation_bytes + account.other_bytes;
   if (asked.engine == "trtllm") {  // a share of what is free once the engine is loaded
@@ -90,42 +200,42 @@ serving::MemoryAccount memory_account(const Run& run, const Model& model, const 
 }
 
 serving::MachineStepTime::Options step_options(const Run& run, const kv::Compression& setting, const Model& model,
-                                               const kv::RecordedScores& scores, double entry_share) {
+                                               const kv::RecordedScores& scores, double entry_share,
+                                               std::int64_t context) {
   const Setting& asked = run.setting;
   // Kinds of layers: those of the uncompressed cache.
   const kv::CacheTimeline plain({model, kv::Compression{}, asked.page_size, asked.layout, 1}, scores, 64);
+  const kv::CacheTimeline compressed(
+      {model, setting, asked.page_size, asked.layout, 1, {}, {}, asked.loss.score_window}, scores, context);
   const std::vector<kv::LayerAttention> attention = plain.attention();
+  const EntryWork work = entry_work(compressed.attention());
+  const HeldEntries entries = held_entries(compressed.cache());
   const kv::Quantize* quantize = quantize_stage(setting);
-  const bool is_converted = quantize != nullptr && quantize->k_format.rfind("fp8", 0) != 0;
   serving::MachineStepTime::Options options;
   options.iteration.shape = decoder_shape(model, asked, attention);
   options.iteration.page_size = asked.page_size;
   options.largest_capture = serving::largest_captured_batch(asked.serving->max_num_seqs);
-  options.swap_bytes = rank_bytes_per_token(run, model, entry_share);
-  double layer_bytes = 0;
+  options.swap_bytes = rank_entry_bytes(run, model, entry_share);
   for (const kv::LayerAttention& layer : attention) {
-    const bool is_compressed = layer.kind.kind == AttentionKind::full_attention;
-    const double bytes = static_cast<double>(layer.kind.k_bytes + layer.kind.v_bytes);  // of a token, all heads
-    const auto heads = static_cast<double>(std::max<std::int64_t>(1, layer.kind.num_kv_heads));
-    gpu::CachedLayer cached;
+    gpu::CachedLayer& cached = options.iteration.cache.emplace_back();
     cached.num_layers = layer.num_layers;
     cached.num_kv_heads = std::max<std::int64_t>(1, layer.kind.num_kv_heads);
     cached.head_dim = std::max<std::int64_t>(1, layer.work.head_dim);
-    cached.entry_bytes =
-        static_cast<Bytes>(std::max(1.0, std::round(bytes / heads * (is_compressed ? entry_share : 1.0))));
     cached.window = layer.kind.kind == AttentionKind::linear_attention ? 1 : layer.kind.window;
-    cached.is_dequantized = is_compressed && is_converted;
-    options.iteration.cache.push_back(cached);
-    if (is_compressed) layer_bytes = std::max(layer_bytes, bytes);
+    const auto bytes = static_cast<double>(layer.kind.k_bytes + layer.kind.v_bytes);  // of a token, all heads
+    cached.entry_bytes =
+        static_cast<Bytes>(std::max(1.0, std::round(bytes / static_cast<double>(cached.num_kv_heads))));
+    if (!keeps_all(layer.kind) || setting.stages.empty() || work.bytes == 0) continue;
+    cached.entry_bytes = static_cast<Bytes>(std::max(1.0, std::round(work.bytes)));
+    cached.chunk_bytes = static_cast<Bytes>(std::max(1.0, std::round(work.chunk_bytes)));
+    cached.keep_ratio = std::clamp(entries.read / entries.held, 1e-6, 1.0);
+    cached.dequantized_elements = work.dequantized_elements;
+    cached.reconstruction_macs = work.reconstruction_macs;
+    cached.has_fp8_entries = work.is_fp8;
+    const bool is_cast = quantize != nullptr && quantize->k_format.rfind("fp8", 0) == 0;
+    cached.has_own_call = work.reconstruction_macs > 0 || (work.dequantized_elements > 0 && !is_cast);
   }
-  if (!setting.stages.empty()) {
-    const auto ranks = static_cast<double>(cache_division(model, asked)) / static_cast<double>(asked.pipeline_parallel);
-    options.compression = {
-        .read_bytes = layer_bytes / ranks,
-        .write_bytes = layer_bytes / ranks * entry_share,
-        .flops = 4 * layer_bytes / 2 / ranks,  // scale, clamp, shift and pack an element
-        .is_every_token = quantize != nullptr && setting.stages.size() == 1 && quantize->residual <= 1};
-  }
+  options.compression = compression_of(run, setting, model, compressed);
   return options;
 }
 
@@ -160,7 +270,7 @@ serving::Fleet fleet_of(const Run& run, const Model& model, const gpu::GpuProfil
   const bool is_given = asked.transfer_bandwidth > 0;
   fleet.transfer_bandwidth = is_given ? asked.transfer_bandwidth : profile.interconnect.link_bandwidth * ranks;
   fleet.transfer_latency = is_given ? asked.transfer_latency : profile.interconnect.link_latency;
-  fleet.bytes_per_token = static_cast<double>(model.kv_bytes_per_token()) * entry_share;
+  fleet.bytes_per_token = entry_bytes(model, entry_share);
   if (!(fleet.transfer_bandwidth > 0)) {
     throw InputError(fmt::format(
         "engine.disaggregation: the profile of {} names no link between GPUs: expected bandwidth: \"50 GB/s\"",

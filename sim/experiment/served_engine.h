@@ -13,9 +13,10 @@
 
 namespace kvtide::experiment {
 
-/// What the setting does to a cache of some context. Example: half of the blocks evicted, the others in fp8: {0.5, 0.5}.
+/// What the setting does to a cache of some context, in the layers that keep all of it. Windows are not compressed.
+/// Example: half of the blocks evicted, the others in fp8: {0.5, 0.5}.
 struct CompressedShare {
-  double entries = 1;  ///< kept of all
+  double entries = 1;  ///< kept of all: what GPU memory holds, whether or not a step reads it
   double bytes = 1;    ///< of a kept entry against 16 bits, metadata included
 };
 
@@ -23,19 +24,22 @@ struct CompressedShare {
 [[nodiscard]] CompressedShare compressed_share(const Run& run, const kv::Compression& setting, const Model& model,
                                                const kv::RecordedScores& scores, std::int64_t context);
 
-/// How a sequence's cache grows, so that it holds `share` of `context` tokens.
-[[nodiscard]] serving::CacheGrowth cache_growth(const kv::Compression& setting, const CompressedShare& share,
-                                                std::int64_t context);
+/// How a sequence's cache grows, so that it holds `share` of `context` tokens; its windows.
+[[nodiscard]] serving::CacheGrowth cache_growth(const Model& model, const kv::Compression& setting,
+                                                const CompressedShare& share, std::int64_t context);
 
 /// Memory of one rank by the rules of the run's engine. @pre run.setting.serving has a value
 /// @param entry_share  CompressedShare::bytes
 [[nodiscard]] serving::MemoryAccount memory_account(const Run& run, const Model& model, const gpu::GpuProfile& profile,
                                                     double entry_share);
 
-/// @pre run.setting.serving has a value
+/// What the machine half of a run reads, converts, rebuilds and compresses at `context` (kv::CacheTimeline), as work per entry.
+/// Approximations: layers and heads that keep more or less than others are as their mean, and an entry costs at every length what it
+/// costs at `context`. @pre run.setting.serving has a value
+/// @param entry_share  CompressedShare::bytes  @param context  tokens, >= 1
 [[nodiscard]] serving::MachineStepTime::Options step_options(const Run& run, const kv::Compression& setting,
                                                              const Model& model, const kv::RecordedScores& scores,
-                                                             double entry_share);
+                                                             double entry_share, std::int64_t context);
 
 /// Switches of one engine by the rules of the run's kind. @pre run.setting.serving has a value
 /// @param account  of one rank  @param num_blocks  of the cache, >= 2

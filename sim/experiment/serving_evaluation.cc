@@ -174,11 +174,12 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
   const auto context = std::clamp<std::int64_t>(std::llround(mean_context), 16, limit);
   const CompressedShare share = compressed_share(run, setting, model, scores, context);
   const serving::MemoryAccount account = memory_account(run, model, gpu.profile(), share.bytes);
-  const std::int64_t num_blocks = asked.num_blocks > 0 ? asked.num_blocks : account.num_blocks(run.setting.page_size);
-  const serving::EngineSettings engine =
-      engine_settings(run, account, num_blocks, cache_growth(setting, share, context));
+  const serving::CacheGrowth growth = cache_growth(model, setting, share, context);
+  const std::int64_t num_blocks =
+      asked.num_blocks > 0 ? asked.num_blocks : account.num_blocks(run.setting.page_size, growth);
+  const serving::EngineSettings engine = engine_settings(run, account, num_blocks, growth);
   const serving::Fleet fleet = fleet_of(run, model, gpu.profile(), share.bytes, engine);
-  serving::MachineStepTime step_time(gpu, step_options(run, setting, model, scores, share.bytes));
+  serving::MachineStepTime step_time(gpu, step_options(run, setting, model, scores, share.bytes, context));
   serving::Front front = asked.front;
   front.multiple = setting.block_size;
 

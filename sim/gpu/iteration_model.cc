@@ -26,10 +26,11 @@ AttentionTask task_of(const CachedLayer& layer, std::int64_t length, std::int64_
   const std::int64_t entries = kept_entries(layer, length);
   const auto pages = static_cast<Bytes>(ceil_div(entries, page_size));
   const Bytes page_bytes = static_cast<Bytes>(page_size) * layer.entry_bytes;
-  AttentionTask task{.streams = {{pages * page_bytes, page_bytes}}, .num_entries = entries, .count = count};
+  const Bytes chunk_bytes = layer.chunk_bytes > 0 ? layer.chunk_bytes : page_bytes;
+  AttentionTask task{.streams = {{pages * page_bytes, chunk_bytes}}, .num_entries = entries, .count = count};
   if (layer.window > 0) task.hidden_entries = length - entries;
-  if (layer.is_dequantized)
-    task.dequantized_elements = 2 * static_cast<double>(entries) * static_cast<double>(layer.head_dim);
+  task.dequantized_elements = static_cast<double>(entries) * layer.dequantized_elements;
+  task.reconstruction_macs = static_cast<double>(entries) * layer.reconstruction_macs;
   return task;
 }
 
@@ -87,13 +88,14 @@ IterationModel::AttentionWork IterationModel::attention_of(const CachedLayer& la
   std::int64_t num_sequences = static_cast<std::int64_t>(key.second.size());
   for (const auto& [length, count] : key.first) num_sequences += count;
   const bool is_one_call =
-      options_.has_one_attention_call && !key.second.empty() && !options_.shape.is_latent() && !layer.is_dequantized;
+      options_.has_one_attention_call && !key.second.empty() && !options_.shape.is_latent() && !layer.has_own_call;
   work.decode.head_dim = layer.head_dim;
   work.decode.is_latent = options_.shape.is_latent();
   if (options_.shape.is_latent())
     work.decode.head_dim = mean_product_width(options_.shape.latent.kv_rank, options_.shape.latent.rope_dim);
   work.decode.query_heads_per_task = std::max<std::int64_t>(1, options_.shape.num_query_heads / layer.num_kv_heads);
   work.decode.has_window = layer.window > 0;
+  work.decode.has_fp8_entries = layer.has_fp8_entries;
   work.decode.interleaves_groups = num_sequences > 1 && layer.num_kv_heads > 1;
   for (const auto& [length, count] : key.first) {
     if (is_one_call) {

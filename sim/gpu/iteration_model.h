@@ -19,11 +19,15 @@ struct CachedLayer {
   std::int64_t num_layers = 0;
   std::int64_t num_kv_heads = 1;
   std::int64_t head_dim = 128;
-  Bytes entry_bytes = 512;       ///< K and V of one head, metadata included
-  double keep_ratio = 1;         ///< of the positions outside always_kept
+  Bytes entry_bytes = 512;       ///< that a step reads with an entry of one head: K and V, metadata included
+  Bytes chunk_bytes = 0;         ///< contiguous bytes of a page; 0: page_size entries
+  double keep_ratio = 1;         ///< of the positions outside always_kept: those that a step reads
   std::int64_t always_kept = 0;  ///< sinks and recent window
   std::int64_t window = 0;       ///< of the model; 0: none
-  bool is_dequantized = false;   ///< entries are converted before use
+  /// Elements of an entry that are converted before use (times the codec's cost), multiply-adds that rebuild it from a low rank.
+  double dequantized_elements = 0, reconstruction_macs = 0;
+  bool has_fp8_entries = false;  ///< DecodeAttentionWork::has_fp8_entries
+  bool has_own_call = false;     ///< decodes do not go through the call of prompt chunks beside them
 };
 
 /// Tokens of one prompt that are computed in this step.
@@ -48,7 +52,7 @@ class IterationModel {
     std::int64_t page_size = 16;
     /// Decoding sequences beside prompt chunks go through the chunks' variable-length call, each as a chunk of one token:
     /// their heads do not share tiles and their entries are not split. vLLM's FlashAttention backend; false: a call of their
-    /// own (FlashInfer, TensorRT-LLM). Latent attention and entries that are converted first always have their own.
+    /// own (FlashInfer, TensorRT-LLM). Latent attention and layers that say so (CachedLayer::has_own_call) always have their own.
     bool has_one_attention_call = true;
   };
   /// @param gpu  outlives this object  @throws InputError

@@ -46,6 +46,26 @@ TEST(IterationModel, EvictionReadsWhatItKeeps) {
   EXPECT_EQ(attention_bytes(model.iteration({.decode_lengths = {4096}, .chunks = {}})), 2080u * 131072u);
 }
 
+// 1,024 entries of 100 B in runs of 800 B, 32 elements of each converted and 4,096 multiply-adds to rebuild it: in each of 32 layers 8 heads
+// of 102,400 B, 32,768 elements and 4,194,304 multiply-adds.
+TEST(IterationModel, AnEntryCostsWhatIsReadConvertedAndRebuilt) {
+  Gpu gpu = h100();
+  IterationModel::Options options = llama();
+  options.cache[0].entry_bytes = 100;
+  options.cache[0].chunk_bytes = 800;
+  options.cache[0].dequantized_elements = 32;
+  options.cache[0].reconstruction_macs = 4096;
+  IterationModel model(gpu, options);
+  DecodeAttentionWork work;
+  work.tasks = {{.streams = {{102400, 800}},
+                 .num_entries = 1024,
+                 .dequantized_elements = 32768,
+                 .reconstruction_macs = 4194304,
+                 .count = 8}};
+  work.query_heads_per_task = 4;
+  EXPECT_EQ(model.attention({.decode_lengths = {1024}, .chunks = {}}), 32 * gpu.decode_attention(work).duration);
+}
+
 // Beyond a window of 1024 a longer context costs nothing more; below it does.
 TEST(IterationModel, WindowedLayersAreFlatBeyondTheWindow) {
   Gpu gpu = h100();

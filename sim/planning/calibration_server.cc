@@ -44,12 +44,16 @@ PredictRun predict_on(const BenchmarkedServer& server) {
   const Model model = load_model(server.model);
   auto gpu = std::make_shared<gpu::Gpu>(gpu::load_gpu_profile(server.gpu), run.setting.fidelity);
   const serving::MemoryAccount account = experiment::memory_account(run, model, gpu->profile(), 1);
-  serving::EngineSettings engine{.num_blocks = account.num_blocks(run.setting.page_size),
+  const serving::CacheGrowth growth =
+      experiment::cache_growth(model, kv::Compression{}, experiment::CompressedShare{}, run.setting.context_tokens);
+  serving::EngineSettings engine{.num_blocks = account.num_blocks(run.setting.page_size, growth),
                                  .block_size = run.setting.page_size,
                                  .max_num_seqs = server.max_num_seqs,
-                                 .max_num_batched_tokens = server.max_num_batched_tokens};
+                                 .max_num_batched_tokens = server.max_num_batched_tokens,
+                                 .growth = growth};
   auto base = std::make_shared<serving::MachineStepTime>(
-      *gpu, experiment::step_options(run, kv::Compression{}, model, kv::RecordedScores{}, 1));
+      *gpu,
+      experiment::step_options(run, kv::Compression{}, model, kv::RecordedScores{}, 1, run.setting.context_tokens));
   return [gpu, base, engine](const MeasuredRun& measured, const Calibration& calibration) {
     CalibratedStepTime step_time(*base, calibration);
     if (measured.decode_sequences > 0) {

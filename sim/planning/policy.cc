@@ -45,7 +45,8 @@ Policy measure_policy(const Plan& plan, const PolicyChoice& choice, const Traffi
   const auto context =
       std::clamp<std::int64_t>(std::llround(traffic.mean_context()), 16, std::max<std::int64_t>(16, traffic.longest));
   policy.share = experiment::compressed_share(policy.run, policy.setting, model, *policy.scores, context);
-  policy.growth = experiment::cache_growth(policy.setting, policy.share, context);
+  policy.growth = experiment::cache_growth(model, policy.setting, policy.share, context);
+  policy.context = context;
   policy.period = std::nan("");
   policy.loss_model = trace.info().model;
   policy.loss_tokens = trace.num_compressed();

@@ -22,6 +22,7 @@ struct Policy {
   std::shared_ptr<const kv::RecordedScores> scores;
   experiment::CompressedShare share;  ///< at the workload's mean context
   serving::CacheGrowth growth;
+  std::int64_t context = 16;  ///< that mean, tokens
   double loss_mean = 0, loss_worst = 0;
   double period = 0;                 ///< tokens; NaN: none found
   std::vector<double> loss_profile;  ///< [position] of the trace

@@ -48,16 +48,21 @@ void Replica::set_max_num_seqs(std::int64_t max_num_seqs) {
                                  format_bytes(needed - account_.budget_bytes())));
   }
   std::int64_t blocks = asked.num_blocks;
-  if (blocks == 0) blocks = account_.num_blocks(longest_);
+  if (blocks == 0) blocks = account_.num_blocks(longest_, policy_.growth, asked.max_num_batched_tokens);
   if (assumptions_.has_unlimited_cache) blocks = kManyBlocks;
   engine_ = experiment::engine_settings(run_, account_, blocks, policy_.growth);
   const std::int64_t captured = serving::largest_captured_batch(max_num_seqs);
   if (step_time_ && captured == captured_) return;
   captured_ = captured;
   step_costs_.clear();
-  auto options = experiment::step_options(run_, policy_.setting, model_, *policy_.scores, policy_.share.bytes);
+  auto options =
+      experiment::step_options(run_, policy_.setting, model_, *policy_.scores, policy_.share.bytes, policy_.context);
   if (assumptions_.has_free_attention) {
-    for (gpu::CachedLayer& layer : options.iteration.cache) layer.entry_bytes = 1;
+    for (gpu::CachedLayer& layer : options.iteration.cache) {
+      layer.entry_bytes = 1;
+      layer.chunk_bytes = 0;
+      layer.dequantized_elements = layer.reconstruction_macs = 0;
+    }
   }
   attention_ = std::make_unique<gpu::IterationModel>(gpu_, options.iteration);
   machine_ = std::make_unique<serving::MachineStepTime>(gpu_, std::move(options));
@@ -122,7 +127,8 @@ double Replica::seconds_per_entry() {
   double least = std::numeric_limits<double>::infinity();
   const std::int64_t shortest = std::clamp<std::int64_t>(kv_tokens() / engine_.max_num_seqs, 1, longest_);
   for (const std::int64_t length : {longest_, shortest}) {
-    const std::int64_t count = std::clamp<std::int64_t>(kv_tokens() / length, 1, engine_.max_num_seqs);
+    std::int64_t count = engine_.max_num_seqs;  // windows alone do not grow with the length
+    if (engine_.growth.has_whole_layers) count = std::clamp<std::int64_t>(kv_tokens() / length, 1, count);
     const gpu::BatchShape alone{.decode_lengths = std::vector(static_cast<std::size_t>(count), length), .chunks = {}};
     gpu::BatchShape mixed = alone;
     mixed.chunks.push_back({1, 0});
@@ -154,7 +160,8 @@ double Replica::rate_bound(const Traffic& traffic) {
   const MeanWork work = mean_work(traffic, engine_.growth, hits);
   const double tokens = work.prompt_tokens + work.decodes;
   double steps = work.decodes / static_cast<double>(engine_.max_num_seqs);
-  if (!hits) steps = std::max(steps, work.entries / static_cast<double>(kv_tokens()));
+  if (!hits && engine_.growth.has_whole_layers)
+    steps = std::max(steps, work.entries / static_cast<double>(kv_tokens()));
   // In one call the entries may be read while the prompts' scores are computed.
   const double attention =
       std::max(work.entries * seconds_per_entry(), hits ? 0 : seconds_per_prompt(traffic.mean_input));
@@ -163,7 +170,11 @@ double Replica::rate_bound(const Traffic& traffic) {
 
 std::int64_t Replica::longest_context() const {
   const std::int64_t asked = run_.setting.serving->max_model_len;
-  return std::min(kv_tokens(), asked > 0 ? asked : model_.max_positions);
+  const std::int64_t most = asked > 0 ? asked : model_.max_positions;
+  const std::int64_t step = engine_.max_num_batched_tokens, size = engine_.block_size;
+  if (engine_.growth.most_blocks(most, step, size) < engine_.num_blocks) return most;
+  const std::int64_t last = std::min(most, step);
+  return std::max<std::int64_t>(0, kv_tokens() - size * engine_.growth.window_blocks(most - last, last, size));
 }
 
 }  // namespace kvtide::planning

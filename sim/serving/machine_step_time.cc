@@ -129,17 +129,18 @@ double MachineStepTime::mixed(const StepShape& shape) {
 
 double MachineStepTime::compress(std::int64_t num_tokens) {
   const Options::Compression& work = options_.compression;
-  if (num_tokens == 0 || work.read_bytes <= 0) return 0;
+  if (num_tokens == 0 || (work.read_bytes <= 0 && work.flops <= 0)) return 0;
   const auto known = compress_.find(num_tokens);
   if (known != compress_.end()) return known->second;
   const auto tokens = static_cast<double>(num_tokens);
-  const gpu::KernelTime time = gpu_.stream({.num_blocks = num_tokens,
+  const std::int64_t num_layers = work.num_layers > 0 ? work.num_layers : options_.iteration.shape.num_layers;
+  const gpu::KernelTime time = gpu_.stream({.num_blocks = std::llround(std::ceil(tokens * work.thread_blocks)),
                                             .read_bytes = static_cast<Bytes>(tokens * work.read_bytes),
                                             .write_bytes = static_cast<Bytes>(tokens * work.write_bytes),
-                                            .chunk_bytes = 4096,
+                                            .chunk_bytes = work.chunk_bytes,
                                             .flops = tokens * work.flops,
                                             .input = work.is_every_token ? gpu::L2State::warm : gpu::L2State::cold});
-  const double seconds = to_seconds(time.duration) * static_cast<double>(options_.iteration.shape.num_layers);
+  const double seconds = to_seconds(time.duration) * static_cast<double>(num_layers);
   if (compress_.size() >= kMixedKept) compress_.clear();
   return compress_.emplace(num_tokens, seconds).first->second;
 }

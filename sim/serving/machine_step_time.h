@@ -33,12 +33,15 @@ class MachineStepTime : public StepTime {
   struct Options {
     gpu::IterationModel::Options iteration;
     std::int64_t largest_capture = 512;  ///< tokens of the largest CUDA graph, >= 1
-    /// What a policy's compression costs for each token it compresses, of one layer on one rank; reads 0: it has none.
+    /// What a policy's compression costs for each token it compresses, of one layer on one rank; reads and flops 0: it has none.
     struct Compression {
       double read_bytes = 0, write_bytes = 0;
       double flops = 0;  ///< on CUDA cores
       bool is_every_token =
           false;  ///< each new token in its own step (a cast); else in bursts: StepShape::compressed_tokens
+      double thread_blocks = 1;     ///< that share the work of a token
+      Bytes chunk_bytes = 4096;     ///< contiguous run of what is read
+      std::int64_t num_layers = 0;  ///< that are compressed; 0: all
     } compression{};
     /// Before attention, the whole cache of the decoding sequences is converted back to 16 bits by a kernel of its own: bytes read
     /// and written for each cached token, of one layer on one rank, and its arithmetic. Reads 0: attention converts, if anybody.

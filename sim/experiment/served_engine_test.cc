@@ -1,0 +1,120 @@
+#include "experiment/served_engine.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "experiment/loss_evaluation.h"
+#include "experiment/resolved_compression.h"
+#include "experiment/served_decode.h"
+
+namespace kvtide::experiment {
+namespace {
+
+/// A run on an H100 and what its serving half is made of.
+struct Served {
+  Run run;
+  Model model;
+  gpu::Gpu gpu;
+  kv::Compression setting;
+  std::shared_ptr<const kv::RecordedScores> scores;
+  std::int64_t context = 0;
+  CompressedShare share;
+  serving::CacheGrowth growth;
+
+  Served(const std::string& model_name, std::int64_t context_tokens, const std::string& compression)
+      : run(parse_experiment(fmt::format("name: t\nmodel: {}\ngpu: h100-sxm\nfidelity: roofline\nbatch: 8\n"
+                                         "trace: {{synthetic: {{kind: uniform, tokens: 256}}}}\ncontext_tokens: {}\n"
+                                         "compression: {}\n"
+                                         "workload: {{closed_loop: {{users: 8, input_tokens: 64, output_tokens: 64, "
+                                         "requests: 8}}}}\n",
+                                         model_name, context_tokens, compression),
+                             "test", ".")
+                .runs.front()),
+        model(load_model(model_name)),
+        gpu(gpu::load_gpu_profile("h100-sxm"), gpu::Fidelity::roofline),
+        context(context_tokens) {
+    const TraceInputs trace(run.setting.trace, run.setting.loss, run.setting.seed);
+    setting = resolved_compression(run, trace);
+    scores = scores_for(setting, run.setting.layer_budget, trace);
+    share = compressed_share(run, setting, model, *scores, context);
+    growth = cache_growth(model, setting, share, context);
+  }
+};
+
+// 8 layers keep all, 40 a window of 1,024; 8 KV heads of 256 channels are 8,192 B a layer and token. 8 x 8,192 x 32,768 = 2 GiB and
+// 40 x 8,192 x 1,024 = 0.3125 GiB; all layers at full length would be 12 GiB.
+TEST(ServedEngine, WindowsAreStoredAtTheirLength) {
+  const Served served("gemma-3-12b", 32768, "none");
+  const serving::MemoryAccount account = memory_account(served.run, served.model, served.gpu.profile(), 1);
+  EXPECT_EQ(account.kv_bytes_per_token, 8 * 8192);
+  EXPECT_EQ(served.growth.window, 1024);
+  EXPECT_EQ(served.growth.window_weight, 5);
+  const std::int64_t entries = served.growth.held(32768) + served.growth.window_entries(32768);
+  EXPECT_EQ(entries * 8 * 8192, (std::int64_t{2} << 30) + (std::int64_t{5} << 26));
+}
+
+// What is evicted are entries of the 8 whole layers; each stays as it was.
+TEST(ServedEngine, AnEvictionLeavesEntriesOfTheirSize) {
+  for (const char* model : {"llama-3.1-8b", "gemma-3-12b"}) {
+    const Served served(model, 32768, "{preset: streamingllm}");
+    EXPECT_LT(served.share.entries, 1) << model;
+    EXPECT_NEAR(served.share.bytes, 1, 0.01) << model;
+    EXPECT_LT(served.growth.keep_ratio, 1) << model;
+  }
+}
+
+/// Serving's step times over the contexts of the machine's last period of steps, as a share of the machine's.
+double step_ratio(Served& served) {
+  const std::int64_t period = compression_period(served.setting, {});
+  const std::int64_t num_steps = num_decode_steps(served.setting, {}, served.context);
+  const SteppedDecode machine =
+      step_through(served.run, served.setting, served.model, served.gpu, *served.scores, num_steps);
+  serving::MachineStepTime step_time(served.gpu, step_options(served.run, served.setting, served.model, *served.scores,
+                                                              served.share.bytes, served.context));
+  const std::int64_t batch = served.run.setting.batch;
+  double expected = 0, got = 0;
+  const std::int64_t count = std::min(period, num_steps);
+  for (std::int64_t step = num_steps - count; step < num_steps; ++step) {
+    expected += to_seconds(machine.records[static_cast<std::size_t>(step)].duration);
+    const std::int64_t length = machine.first_position + step;
+    const serving::CacheGrowth& growth = served.growth;
+    serving::StepShape shape{.prefills = {}, .num_decodes = batch, .num_rows = batch};
+    shape.decode_kv_tokens = batch * (growth.held(length - 1) + 1);
+    if (growth.has_bursts()) {
+      shape.compressed_tokens = batch * (growth.compressed(length) - growth.compressed(length - 1));
+    }
+    got += to_seconds(step_time.duration(shape));
+  }
+  return got / expected;
+}
+
+// One cache, two observers: whatever a step reads, converts, rebuilds or compresses, serving prices as the machine does.
+TEST(ServedEngine, StepTimesAreThoseOfTheMachine) {
+  for (const char* compression :
+       {"none", "{preset: fp8}", "{preset: palu}", "{preset: palu-int4}", "{preset: quest}", "{preset: block-svd}",
+        "{preset: int4}", "{preset: kivi-int4}", "{preset: pool-4}", "{preset: streamingllm}",
+        "{block_size: 64, stages: [{quantize: {format: int4, group: 32}}]}"}) {
+    Served served("llama-3.1-8b", 8192, compression);
+    EXPECT_NEAR(step_ratio(served), 1, 0.01) << compression;
+  }
+}
+
+// A prompt's blocks are decomposed when it is complete. Blocks of 128 tokens in 8 heads: 32,768 tokens are 2,048 thread blocks, 16 waves on
+// 132 SMs, and four times as many 63 waves. A block of K and V is at least 2 x 20 x 128^3 flop, 32 layers of 2,048 5.5e12, at 33.5
+// TFLOP/s (half of what the CUDA cores have) 0.16 s.
+TEST(ServedEngine, APromptsBlocksAreCompressed) {
+  Served served("llama-3.1-8b", 32768, "{preset: block-svd}");
+  serving::MachineStepTime step_time(served.gpu, step_options(served.run, served.setting, served.model, *served.scores,
+                                                              served.share.bytes, served.context));
+  const auto seconds = [&](std::int64_t compressed) {
+    serving::StepShape shape{.prefills = {{.tokens = 512, .kv_before = 0}}, .num_rows = 1};
+    shape.compressed_tokens = compressed;
+    return to_seconds(step_time.duration(shape));
+  };
+  const double none = seconds(0);
+  EXPECT_GT(seconds(1 << 15) - none, 0.16);
+  EXPECT_NEAR((seconds(1 << 17) - none) / (seconds(1 << 15) - none), 63.0 / 16, 0.05);
+}
+
+}  // namespace
+}  // namespace kvtide::experiment
