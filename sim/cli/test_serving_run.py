@@ -98,6 +98,26 @@ def test_requests_beyond_the_models_limit_are_counted(tmp_path):
             assert file["summary/requests_truncated"][0] == (policy == "truncate")
 
 
+# Prompts of 3,000 to 5,000 tokens in a model of 4,096: the same draws are refused, left out or cut.
+def test_drawn_requests_beyond_the_models_limit_are_counted(tmp_path):
+    counts = {}
+    for policy, code in (("refuse", 2), ("drop", 0), ("truncate", 0)):
+        text = FILE.replace("input_tokens: 1000", "input_tokens: {uniform: {min: 3000, max: 5000}}")
+        text = text.replace("requests: 40}", f"requests: 40}}\n  long_requests: {policy}")
+        (tmp_path / "limit.yaml").write_text(text)
+        done = kvtide("run", tmp_path / "limit.yaml", "-o", tmp_path / f"{policy}.h5", "--quiet")
+        assert done.returncode == code, done.stderr
+        if policy == "refuse":
+            assert "of 40 requests are longer than the model's limit of 4096 tokens" in done.stderr
+            continue
+        with h5py.File(tmp_path / f"{policy}.h5") as file:
+            served = file["runs/00000/serving/input_tokens"].shape[0]
+            counts[policy] = (served, file["summary/requests_dropped"][0], file["summary/requests_truncated"][0])
+    left, dropped, _ = counts["drop"]
+    assert 0 < dropped == 40 - left
+    assert counts["truncate"] == (40, 0, dropped)
+
+
 @pytest.mark.parametrize(
     "drawn",
     [

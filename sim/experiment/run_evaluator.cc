@@ -76,8 +76,8 @@ void RunEvaluator::prepare(const Experiment& experiment) {
   for (const Run& run : experiment.runs) {
     if (!run.setting.serving) continue;
     const bool is_known = checked != nullptr && checked->setting.serving == run.setting.serving &&
-                          checked->setting.model == run.setting.model;
-    if (!is_known) check_requests(*run.setting.serving, *model(run.setting.model));
+                          checked->setting.model == run.setting.model && checked->setting.seed == run.setting.seed;
+    if (!is_known) check_requests(run, *model(run.setting.model));
     checked = &run;
   }
   for (const Run& run : experiment.runs) {

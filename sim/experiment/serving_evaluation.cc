@@ -141,19 +141,34 @@ void add_series(const serving::ServingOutcome& outcome, std::int64_t num_engines
       [](const One& one) { return one.prompt_tokens; });
 }
 
+std::int64_t limit_of(const ServingSetting& setting, const Model& model) {
+  return setting.max_model_len > 0 ? setting.max_model_len : model.max_positions;
+}
+
+/// Names the draws of one of the run's seeds.
+std::uint64_t draws_of(const Run& run, std::int64_t seed) {
+  return mix64(run.setting.seed + 0x9E37 * static_cast<std::uint64_t>(seed));
+}
+
 }  // namespace
 
-void check_requests(const ServingSetting& setting, const Model& model) {
-  if (setting.requests.empty()) return;
-  const std::int64_t limit = setting.max_model_len > 0 ? setting.max_model_len : model.max_positions;
-  (void)serving::limit_requests(serving::load_requests(setting.requests), limit, setting.long_requests,
-                                setting.requests);
+void check_requests(const Run& run, const Model& model) {
+  const ServingSetting& setting = *run.setting.serving;
+  const std::int64_t limit = limit_of(setting, model);
+  if (!setting.requests.empty()) {
+    (void)serving::limit_requests(serving::load_requests(setting.requests), limit, setting.long_requests,
+                                  setting.requests);
+  } else if (setting.long_requests == serving::LongRequests::refuse) {
+    for (std::int64_t seed = 0; seed < setting.seeds; ++seed)
+      serving::check_lengths(setting.drawn, draws_of(run, seed), limit);
+  }
 }
 
 void evaluate_serving(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
                       const kv::RecordedScores& scores, RunResult& result) {
   const ServingSetting& asked = *run.setting.serving;
-  const std::int64_t limit = asked.max_model_len > 0 ? asked.max_model_len : model.max_positions;
+  const std::int64_t limit = limit_of(asked, model);
+  if (asked.requests.empty()) check_requests(run, model);
   serving::LimitedTrace trace;
   // Half way through the output, as for requests of a file.
   double mean_context = expected_length(asked.drawn.input) + expected_length(asked.drawn.output) / 2;
@@ -185,17 +200,18 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
 
   std::vector<serving::ServingFigures> figures;
   std::vector<serving::LatencyFigures> gaps;
-  std::int64_t preemptions = 0, swaps = 0, emptied = 0, truncated = trace.truncated, max_running = 0;
+  std::int64_t preemptions = 0, swaps = 0, emptied = 0, truncated = 0, dropped = 0, max_running = 0;
   double used_share = 0, longest_gap = 0, front_tokens = 0, padding_tokens = 0, transferred = 0;
   for (std::int64_t seed = 0; seed < asked.seeds; ++seed) {
-    const std::uint64_t draws = mix64(run.setting.seed + 0x9E37 * static_cast<std::uint64_t>(seed));
+    const std::uint64_t draws = draws_of(run, seed);
     std::unique_ptr<serving::RequestSource> origin;
     std::int64_t id_tokens = engine.block_size;
     if (!asked.requests.empty()) {
       origin = std::make_unique<serving::TraceSource>(trace.trace);
       if (trace.trace.shared_block_tokens > 0 || !front.exists()) id_tokens = trace.trace.shared_block_tokens;
     } else {
-      origin = serving::draw_requests(asked.drawn, engine.block_size, draws, limit);
+      origin = serving::draw_requests(asked.drawn, engine.block_size, draws, limit, asked.long_requests);
+      if (!origin->next_arrival()) throw InputError("workload: no request is left");
     }
     serving::FrontSource behind_front(*origin, front, std::max<std::int64_t>(1, id_tokens), draws, limit);
     serving::CutSource source(front.exists() ? static_cast<serving::RequestSource&>(behind_front) : *origin, limit);
@@ -215,7 +231,8 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
     preemptions += outcome.counters.preemptions;
     swaps += outcome.counters.swaps;
     emptied += outcome.counters.emptied_blocks;
-    truncated += source.num_cut();
+    truncated += trace.truncated + source.num_cut();
+    dropped += trace.dropped + source.num_dropped();
     max_running = std::max(max_running, outcome.max_running);
     used_share = std::max(used_share, outcome.max_used_share);
     const auto all = static_cast<double>(outcome.num_requests * asked.seeds);
@@ -265,8 +282,8 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
   numbers["emptied_blocks"] = static_cast<double>(emptied) / runs;
   numbers["most_running"] = static_cast<double>(max_running);
   numbers["most_used_pages_share"] = used_share;
-  numbers["requests_truncated"] = static_cast<double>(truncated);
-  numbers["requests_dropped"] = static_cast<double>(trace.dropped);
+  numbers["requests_truncated"] = static_cast<double>(truncated) / runs;
+  numbers["requests_dropped"] = static_cast<double>(dropped) / runs;
   add_latencies("ttft", figures, &serving::ServingFigures::ttft, result);
   add_latencies("tpot", figures, &serving::ServingFigures::tpot, result);
   add_latencies("latency", figures, &serving::ServingFigures::latency, result);

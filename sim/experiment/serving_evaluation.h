@@ -12,8 +12,9 @@
 
 namespace kvtide::experiment {
 
-/// Reads the workload's file, where it has one. @throws InputError  it cannot be read, or `refuse` meets requests that are too long
-void check_requests(const ServingSetting& setting, const Model& model);
+/// Reads the workload's file, or draws its requests. @pre run.setting.serving has a value
+/// @throws InputError  the file cannot be read, or `refuse` meets requests that are too long
+void check_requests(const Run& run, const Model& model);
 
 /// Adds the serving columns and /serving arrays. @pre run.setting.serving has a value
 /// @param setting  the run's compression, resolved

@@ -52,6 +52,7 @@ class FrontSource : public RequestSource {
   [[nodiscard]] std::optional<Picoseconds> next_arrival() const override { return source_.next_arrival(); }
   [[nodiscard]] Request take() override;
   void on_finish(Picoseconds now) override { source_.on_finish(now); }
+  [[nodiscard]] std::int64_t num_dropped() const override { return source_.num_dropped(); }
   [[nodiscard]] bool reacts_to_finishes() const override { return source_.reacts_to_finishes(); }
 
   [[nodiscard]] std::int64_t padding_tokens() const { return padding_tokens_; }  ///< so far

@@ -17,6 +17,8 @@ class RequestSource {
   [[nodiscard]] virtual Request take() = 0;
   /// A user has its answer (closed loops send the next request some time after it).
   virtual void on_finish(Picoseconds /*now*/) {}
+  /// Requests left out so far because the model cannot hold them.
+  [[nodiscard]] virtual std::int64_t num_dropped() const { return 0; }
   /// Whether a request that finishes may bring the next arrival forward (closed loops).
   [[nodiscard]] virtual bool reacts_to_finishes() const { return false; }
 };

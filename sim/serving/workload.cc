@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <queue>
+#include <utility>
 
 #include "base/error.h"
 
@@ -34,12 +35,42 @@ double gamma(RandomStream& random, double shape) {
   }
 }
 
+bool is_long(const Request& request, std::int64_t limit) {
+  return request.input_tokens + request.output_tokens > limit;
+}
+
+/// Rather than cut, which needs a prompt token beside the output.
+bool is_left_out(const Request& request, std::int64_t limit, LongRequests policy) {
+  if (policy == LongRequests::refuse || !is_long(request, limit)) return false;
+  return policy == LongRequests::drop || request.output_tokens >= limit;
+}
+
+/// Requests that are longer than the model's limit.
+struct TooLong {
+  std::int64_t count = 0, longest = 0;
+  std::int64_t first_line = 0;  // of a file; 0: drawn
+
+  void add(const Request& request) {
+    if (++count == 1 || request.line < first_line) first_line = request.line;
+    longest = std::max(longest, request.input_tokens + request.output_tokens);
+  }
+  [[noreturn]] void refuse(std::int64_t num_requests, std::int64_t limit, const std::string& name) const {
+    const std::string place = first_line > 0 ? fmt::format("{}:{}", name, first_line) : name;
+    throw InputError(fmt::format(
+        "{}: {} of {} requests are longer than the model's limit of {} tokens (the longest has {}){}. Allowed: "
+        "long_requests: truncate or drop",
+        place, count, num_requests, limit, longest, first_line > 0 ? "; this is the first" : ""));
+  }
+};
+
 class Drawn : public RequestSource {
  public:
-  Drawn(const SyntheticWorkload& workload, std::int64_t block_tokens, std::uint64_t seed, std::int64_t most_tokens)
+  Drawn(const SyntheticWorkload& workload, std::int64_t block_tokens, std::uint64_t seed, std::int64_t most_tokens,
+        LongRequests policy)
       : workload_(workload),
         block_tokens_(block_tokens),
         most_tokens_(most_tokens),
+        policy_(policy),
         gaps_(seed, "arrival gaps"),
         inputs_(seed, "input lengths"),
         outputs_(seed, "output lengths"),
@@ -53,6 +84,7 @@ class Drawn : public RequestSource {
     } else {
       advance();
     }
+    draw_next();
   }
 
   [[nodiscard]] std::optional<Picoseconds> next_arrival() const override {
@@ -62,18 +94,15 @@ class Drawn : public RequestSource {
   }
 
   [[nodiscard]] Request take() override {
-    Request request;
+    Request request = std::move(next_);
     request.arrival = *next_arrival();
-    request.input_tokens = workload_.input.draw(inputs_);
-    request.output_tokens = workload_.output.draw(outputs_);
-    add_prefix(request);
-    add_priority(request);
     ++num_taken_;
     if (workload_.arrivals == ArrivalKind::closed_loop) {
       due_.pop();
     } else {
       advance();
     }
+    draw_next();
     return request;
   }
 
@@ -84,11 +113,26 @@ class Drawn : public RequestSource {
     due_.push(now + from_seconds(thinking));
   }
 
+  [[nodiscard]] std::int64_t num_dropped() const override { return num_dropped_; }
   [[nodiscard]] bool reacts_to_finishes() const override {
     return workload_.arrivals == ArrivalKind::closed_loop && num_taken_ < workload_.num_requests;
   }
 
  private:
+  /// What is asked next, whoever asks it and when. Those left out take their times of arrival with them.
+  void draw_next() {
+    while (num_taken_ < workload_.num_requests) {
+      next_ = {};
+      next_.input_tokens = workload_.input.draw(inputs_);
+      next_.output_tokens = workload_.output.draw(outputs_);
+      add_prefix(next_);
+      add_priority(next_);
+      if (!is_left_out(next_, most_tokens_, policy_)) return;
+      ++num_dropped_;
+      ++num_taken_;
+      if (workload_.arrivals != ArrivalKind::closed_loop) advance();
+    }
+  }
   void check_time(double seconds) const {
     if (seconds <= kMaxSeconds) return;
     throw InputError(fmt::format(
@@ -140,9 +184,12 @@ class Drawn : public RequestSource {
 
   SyntheticWorkload workload_;
   std::int64_t block_tokens_, most_tokens_;
+  LongRequests policy_;
   RandomStream gaps_, inputs_, outputs_, prefixes_, priorities_;
   double now_ = 0;
-  std::int64_t num_taken_ = 0;
+  Request next_;
+  std::int64_t num_taken_ = 0;  // those left out included
+  std::int64_t num_dropped_ = 0;
   std::priority_queue<Picoseconds, std::vector<Picoseconds>, std::greater<>> due_;
 };
 
@@ -186,13 +233,25 @@ std::string to_string(LongRequests value) {
 }
 
 std::unique_ptr<RequestSource> draw_requests(const SyntheticWorkload& workload, std::int64_t block_tokens,
-                                             std::uint64_t seed, std::int64_t most_tokens) {
-  return std::make_unique<Drawn>(workload, block_tokens, seed, most_tokens);
+                                             std::uint64_t seed, std::int64_t most_tokens, LongRequests policy) {
+  return std::make_unique<Drawn>(workload, block_tokens, seed, most_tokens, policy);
+}
+
+void check_lengths(const SyntheticWorkload& workload, std::uint64_t seed, std::int64_t max_model_len) {
+  SyntheticWorkload lengths = workload;  // which do not depend on the times of arrival
+  lengths.arrivals = ArrivalKind::poisson;
+  lengths.rate = 1e6;
+  TooLong too_long;
+  for (Drawn source(lengths, max_model_len, seed, max_model_len, LongRequests::refuse); source.next_arrival();) {
+    const Request request = source.take();
+    if (is_long(request, max_model_len)) too_long.add(request);
+  }
+  if (too_long.count > 0) too_long.refuse(workload.num_requests, max_model_len, "workload");
 }
 
 Request CutSource::take() {
   Request request = source_.take();
-  if (request.input_tokens + request.output_tokens <= limit_) return request;
+  if (!is_long(request, limit_)) return request;
   ++num_cut_;
   request.output_tokens = std::min(request.output_tokens, limit_ - 1);
   request.input_tokens = limit_ - request.output_tokens;
@@ -202,24 +261,17 @@ Request CutSource::take() {
 LimitedTrace limit_requests(RequestTrace trace, std::int64_t max_model_len, LongRequests policy,
                             const std::string& path) {
   LimitedTrace limited;
-  std::int64_t first = 0, longest = 0, count = 0;
+  TooLong too_long;
   for (const Request& request : trace.requests) {
-    const std::int64_t length = request.input_tokens + request.output_tokens;
-    if (length <= max_model_len) continue;
-    if (++count == 1 || request.line < first) first = request.line;
-    longest = std::max(longest, length);
+    if (is_long(request, max_model_len)) too_long.add(request);
   }
-  if (count > 0 && policy == LongRequests::refuse) {
-    const std::string place = first > 0 ? fmt::format("{}:{}", path, first) : path;  // drawn ones stand in no line
-    throw InputError(fmt::format(
-        "{}: {} of {} requests are longer than the model's limit of {} tokens (the longest has {}){}. Allowed: "
-        "long_requests: truncate or drop",
-        place, count, trace.requests.size(), max_model_len, longest, first > 0 ? "; this is the first" : ""));
+  if (too_long.count > 0 && policy == LongRequests::refuse) {
+    too_long.refuse(static_cast<std::int64_t>(trace.requests.size()), max_model_len, path);
   }
   limited.trace.shared_block_tokens = trace.shared_block_tokens;
   for (Request& request : trace.requests) {
-    if (request.input_tokens + request.output_tokens > max_model_len) {
-      if (policy == LongRequests::drop || request.output_tokens >= max_model_len) {
+    if (is_long(request, max_model_len)) {
+      if (is_left_out(request, max_model_len, policy)) {
         ++limited.dropped;
         continue;
       }

@@ -60,11 +60,19 @@ struct SyntheticWorkload {
   bool operator==(const SyntheticWorkload&) const = default;
 };
 
+/// What happens to requests that the model cannot hold.
+enum class LongRequests : std::uint8_t { refuse, truncate, drop };
+[[nodiscard]] std::string to_string(LongRequests value);
+
 /// @param block_tokens  of the engine: ids of shared prefixes name blocks of that size
 /// @param most_tokens  no prompt shares more than that, however long it was drawn: what follows is cut away
+/// @param policy  drop: longer requests are left out; truncate: those whose output alone is too long (CutSource cuts the others).
+/// They count among the workload's requests; a user of a closed loop asks the next one in their place. refuse: all as they are
+/// drawn, check_lengths() is for the caller
 [[nodiscard]] std::unique_ptr<RequestSource> draw_requests(const SyntheticWorkload& workload, std::int64_t block_tokens,
                                                            std::uint64_t seed,
-                                                           std::int64_t most_tokens = std::int64_t{1} << 28);
+                                                           std::int64_t most_tokens = std::int64_t{1} << 28,
+                                                           LongRequests policy = LongRequests::refuse);
 
 /// Cuts prompts of another source to the model's limit, as `truncate` does.
 class CutSource : public RequestSource {
@@ -74,6 +82,7 @@ class CutSource : public RequestSource {
   [[nodiscard]] std::optional<Picoseconds> next_arrival() const override { return source_.next_arrival(); }
   [[nodiscard]] Request take() override;
   void on_finish(Picoseconds now) override { source_.on_finish(now); }
+  [[nodiscard]] std::int64_t num_dropped() const override { return source_.num_dropped(); }
   [[nodiscard]] bool reacts_to_finishes() const override { return source_.reacts_to_finishes(); }
   [[nodiscard]] std::int64_t num_cut() const { return num_cut_; }
 
@@ -83,14 +92,13 @@ class CutSource : public RequestSource {
   std::int64_t num_cut_ = 0;
 };
 
-/// What happens to requests that the model cannot hold.
-enum class LongRequests : std::uint8_t { refuse, truncate, drop };
-[[nodiscard]] std::string to_string(LongRequests value);
-
 struct LimitedTrace {
   RequestTrace trace;
   std::int64_t truncated = 0, dropped = 0;
 };
+
+/// Draws all requests. @throws InputError  some are longer than the model's limit: how many, and the largest length
+void check_lengths(const SyntheticWorkload& workload, std::uint64_t seed, std::int64_t max_model_len);
 
 /// Prompts are cut so that prompt and output fit; a request whose output alone does not fit is dropped.
 /// @throws InputError  refuse: how many are too long, the first one's line (a header line is line 1) and the largest length

@@ -116,6 +116,61 @@ TEST(Workload, PrioritiesComeByTheirShareAndTheRestHasNone) {
   EXPECT_NEAR(counts[0], 1000, 5 * std::sqrt(4000 * 0.25 * 0.75));
 }
 
+// Prompts of 80 in a model of 100: outputs beyond 20 are left out, with their times of arrival. An output of 100 leaves no room for a
+// prompt, so truncating leaves it out, too.
+TEST(Workload, DrawnRequestsThatAreTooLongAreLeftOut) {
+  SyntheticWorkload workload{.num_requests = 200};
+  workload.input.mean = 80;
+  workload.output = {.kind = LengthDistribution::Kind::uniform, .low = 1, .high = 150};
+  for (const LongRequests policy : {LongRequests::drop, LongRequests::truncate}) {
+    const auto all = draw_requests(workload, 16, 3), some = draw_requests(workload, 16, 3, 100, policy);
+    std::int64_t dropped = 0;
+    while (all->next_arrival()) {
+      const Request request = all->take();
+      if (request.output_tokens > (policy == LongRequests::drop ? 20 : 99)) {
+        ++dropped;
+        continue;
+      }
+      const Request kept = some->take();
+      EXPECT_EQ(kept.arrival, request.arrival);
+      EXPECT_EQ(kept.output_tokens, request.output_tokens);
+    }
+    EXPECT_FALSE(some->next_arrival());
+    EXPECT_EQ(some->num_dropped(), dropped);
+    EXPECT_GT(dropped, 0);
+  }
+}
+
+// Two users, ten requests: who would have asked what is left out asks what follows, so both have something to ask until the end.
+TEST(Workload, UsersOfAClosedLoopAskWhatFollows) {
+  SyntheticWorkload workload{.arrivals = ArrivalKind::closed_loop, .users = 2, .num_requests = 10};
+  workload.input.mean = 80;
+  workload.output = {.kind = LengthDistribution::Kind::uniform, .low = 1, .high = 40};
+  const auto source = draw_requests(workload, 16, 3, 100, LongRequests::drop);
+  std::int64_t taken = 0;
+  for (; source->next_arrival(); ++taken) {
+    EXPECT_LE(source->take().output_tokens, 20);
+    source->on_finish(Picoseconds{0});
+  }
+  EXPECT_GT(taken, 0);
+  EXPECT_EQ(taken + source->num_dropped(), 10);
+}
+
+// Field case H4 for drawn requests, which stand in no line: ten of 80 + 50.
+TEST(LongRequests, DrawnOnesAreRefusedWithTheirNumberAndTheLargestLength) {
+  SyntheticWorkload workload{.num_requests = 10};
+  workload.input.mean = 80;
+  workload.output.mean = 50;
+  EXPECT_NO_THROW(check_lengths(workload, 3, 130));
+  try {
+    check_lengths(workload, 3, 129);
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("workload: 10 of 10 requests"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("130"), std::string::npos) << error.what();
+  }
+}
+
 // 80 + 50 tokens of a model of 100: the prompt loses 30. An output of 200 is cut to leave one prompt token.
 TEST(CutSource, CutsThePromptFirst) {
   RequestTrace trace;
