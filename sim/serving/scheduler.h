@@ -6,7 +6,7 @@
 //    (perhaps itself): its blocks are freed, what it generated stays known and is computed again, and it waits in front of all others.
 //  - Then waiting requests, first come first served, unless this step preempted somebody: the head must fit `max_num_seqs` and, whole,
 //    the free blocks; if it does not, nobody behind it is looked at.
-//  - Prefix cache: full blocks only, at most known - 1 tokens. A block is in the table as soon as it is scheduled.
+//  - Prefix cache: full blocks only, also of generated tokens, at most known - 1 tokens; known as soon as they are scheduled.
 //
 // What other engines do otherwise are switches (engine_settings.h): priorities, reservations for tokens to come, host memory for
 // those who give way. A transferred request comes with its prompt's cache and needs blocks for it, but no step.
