@@ -93,47 +93,43 @@ constexpr float kLowestLevel = -127;
 constexpr float kBoundaries[] = {-115.5F, -93.5F, -74, -57, -42, -28.5F, -16, -4.5F, 7, 19, 31.5F, 45.5F, 61, 79, 101};
 constexpr float kSteps[] = {23, 21, 18, 16, 14, 13, 12, 11, 12, 12, 13, 15, 16, 20, 24};
 
-/// Blocks side by side, so that each adds up its values in their order.
-constexpr std::int64_t kLanes = kNumLanes;
+/// Sixteen blocks side by side, so that each adds up its values in their order: lane b of x[h][i] is value 16 h + i of block b.
+using SixteenBlocks = Lanes[kBlock / kNumLanes][kNumLanes];
 
-/// kLanes blocks, [value, block] in `x`.
-[[gnu::always_inline]] inline void code_uneven(float (&x)[kBlock][kLanes]) {
-  float farthest[kLanes] = {};
-  float largest[kLanes] = {};
+[[gnu::always_inline]] inline void code_uneven(SixteenBlocks& x) {
+  Lanes farthest = {};
+  Lanes largest = {};
   for (std::int64_t i = 0; i < kBlock; ++i) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      const float magnitude = __builtin_fabsf(x[i][lane]);
-      farthest[lane] = magnitude > largest[lane] ? x[i][lane] : farthest[lane];
-      largest[lane] = magnitude > largest[lane] ? magnitude : largest[lane];
-    }
+    const Lanes& value = x[i / kNumLanes][i % kNumLanes];
+    Lanes magnitude = value;
+    drop_signs(magnitude);
+    farthest = magnitude > largest ? value : farthest;
+    take_greater(largest, magnitude);
   }
-  float inverse[kLanes];
-  for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-    const float scale = farthest[lane] / kLowestLevel;
-    inverse[lane] = scale == 0 ? 0 : 1.0F / scale;
-  }
-  float weighted_qx[kLanes] = {};
-  float weighted_qq[kLanes] = {};
+  const Lanes scale = farthest / kLowestLevel;
+  const Lanes inverse = scale == 0 ? Lanes{} : 1.0F / scale;
+  Lanes weighted_qx = {};
+  Lanes weighted_qq = {};
   for (std::int64_t i = 0; i < kBlock; ++i) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      const float value = x[i][lane];
-      const float scaled = inverse[lane] * value;
-      float level = kLowestLevel;
+    Lanes& value = x[i / kNumLanes][i % kNumLanes];
+    const Lanes scaled = inverse * value;
+    Lanes level = Lanes{} + kLowestLevel;
 #pragma GCC unroll 15
-      for (std::int64_t next = 0; next < 15; ++next) level += scaled >= kBoundaries[next] ? kSteps[next] : 0;
-      const float weight = value * value;
-      weighted_qx[lane] += weight * level * value;
-      weighted_qq[lane] += weight * level * level;
-      x[i][lane] = level;
+    for (std::int64_t next = 0; next < 15; ++next) {
+      level += scaled >= kBoundaries[next] ? Lanes{} + kSteps[next] : Lanes{};
     }
+    const Lanes weight = value * value;
+    weighted_qx += weight * level * value;
+    weighted_qq += weight * level * level;
+    value = level;
   }
-  float stored[kLanes];
-  for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-    const float scale = weighted_qq[lane] > 0 ? weighted_qx[lane] / weighted_qq[lane] : 0.0F;
-    stored[lane] = nearest_half(scale);
-  }
-  for (std::int64_t i = 0; i < kBlock; ++i) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) x[i][lane] *= stored[lane];
+  float stored[kNumLanes];
+  store(weighted_qq > 0 ? weighted_qx / weighted_qq : Lanes{}, stored);
+  for (float& of_block : stored) of_block = nearest_half(of_block);
+  Lanes factor;
+  load(stored, factor);
+  for (auto& half : x) {
+    for (Lanes& value : half) value *= factor;
   }
 }
 
@@ -166,22 +162,23 @@ void code_blocks_with_minimum(float* values, std::int64_t num_blocks, std::int32
 
 KVTIDE_EVERY_VECTOR_WIDTH
 void code_iq4_nl(float* values, std::int64_t num_blocks) {
-  float x[kBlock][kLanes];
-  for (std::int64_t first = 0; first < num_blocks; first += kLanes) {
-    const std::int64_t count = std::min(kLanes, num_blocks - first);
+  for (std::int64_t first = 0; first < num_blocks; first += kNumLanes) {
+    const std::int64_t count = std::min(kNumLanes, num_blocks - first);
     float* const blocks = values + first * kBlock;
-    for (std::int64_t half = 0; half < kBlock; half += kLanes) {
-      Lanes square[kLanes] = {};
-      for (std::int64_t lane = 0; lane < count; ++lane) load(blocks + lane * kBlock + half, square[lane]);
-      transpose(square);
-      for (std::int64_t i = 0; i < kLanes; ++i) store(square[i], x[half + i]);
+    SixteenBlocks x;
+    for (std::int64_t half = 0; half < kBlock / kNumLanes; ++half) {
+      for (std::int64_t lane = 0; lane < kNumLanes; ++lane) {
+        // Beyond the last block it again.
+        load(blocks + std::min(lane, count - 1) * kBlock + half * kNumLanes, x[half][lane]);
+      }
+      transpose(x[half]);
     }
     code_uneven(x);
-    for (std::int64_t half = 0; half < kBlock; half += kLanes) {
-      Lanes square[kLanes];
-      for (std::int64_t i = 0; i < kLanes; ++i) load(x[half + i], square[i]);
-      transpose(square);
-      for (std::int64_t lane = 0; lane < count; ++lane) store(square[lane], blocks + lane * kBlock + half);
+    for (std::int64_t half = 0; half < kBlock / kNumLanes; ++half) {
+      transpose(x[half]);
+      for (std::int64_t lane = 0; lane < count; ++lane) {
+        store(x[half][lane], blocks + lane * kBlock + half * kNumLanes);
+      }
     }
   }
 }

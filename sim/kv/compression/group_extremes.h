@@ -34,10 +34,14 @@ template <typename Load, typename Combine>
   load(values, lanes);
 }
 
-[[gnu::always_inline]] inline void load_magnitudes(const float* values, Lanes& lanes) {
+[[gnu::always_inline]] inline void drop_signs(Lanes& lanes) {
   using Bits = std::uint32_t __attribute__((vector_size(sizeof(Lanes))));
-  load(values, lanes);
   lanes = reinterpret_cast<Lanes>(reinterpret_cast<Bits>(lanes) & 0x7FFFFFFFU);
+}
+
+[[gnu::always_inline]] inline void load_magnitudes(const float* values, Lanes& lanes) {
+  load(values, lanes);
+  drop_signs(lanes);
 }
 
 [[gnu::always_inline]] inline void take_lesser(Lanes& least, const Lanes& more) {

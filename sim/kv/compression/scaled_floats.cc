@@ -119,11 +119,18 @@ template <typename ScaleOf>
 }
 
 [[gnu::always_inline]] inline float largest_magnitude(const float* values, std::int64_t count) {
-  float largest = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float magnitude = __builtin_fabsf(values[i]);
-    largest = magnitude > largest ? magnitude : largest;
+  constexpr std::int64_t kRegisters = 4;  // each waits for its former maximum
+  float lanes[kRegisters * kNumLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kRegisters * kNumLanes <= count; i += kRegisters * kNumLanes) {
+    for (std::int64_t lane = 0; lane < kRegisters * kNumLanes; ++lane) {
+      const float magnitude = __builtin_fabsf(values[i + lane]);
+      lanes[lane] = magnitude > lanes[lane] ? magnitude : lanes[lane];
+    }
   }
+  for (; i < count; ++i) lanes[0] = __builtin_fabsf(values[i]) > lanes[0] ? __builtin_fabsf(values[i]) : lanes[0];
+  float largest = 0;
+  for (const float lane : lanes) largest = lane > largest ? lane : largest;
   return largest;
 }
 
