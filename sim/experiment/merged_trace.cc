@@ -15,13 +15,13 @@ std::string unmeasurable_reason(const kv::LayerSharing& sharing, const attention
     return "share_layers: loss is not measurable on this trace: models that share layers are trained so, and the "
            "recorded one is not";
   }
+  const std::vector<std::int64_t> owners = sharing.owners(trace.num_model_layers);
   bool merges_any = false;
   for (const std::int64_t layer : trace.layers) {
-    if (!sharing.is_shared(layer, trace.num_model_layers)) continue;
+    if (!kv::is_shared(owners, layer)) continue;
     std::vector<std::int64_t> absent;
-    const std::int64_t owner = sharing.owner(layer, trace.num_model_layers);
-    for (std::int64_t other = owner; other < trace.num_model_layers; ++other) {
-      if (sharing.owner(other, trace.num_model_layers) != owner) break;
+    for (std::int64_t other = 0; other < trace.num_model_layers; ++other) {
+      if (owners[static_cast<std::size_t>(other)] != owners[static_cast<std::size_t>(layer)]) continue;
       if (std::ranges::find(trace.layers, other) == trace.layers.end()) absent.push_back(other);
     }
     if (!absent.empty()) {
@@ -39,15 +39,14 @@ std::string unmeasurable_reason(const kv::LayerSharing& sharing, const attention
 std::vector<kv::LayerTensors> merged_trace(const kv::LayerSharing& sharing, const TraceInputs& trace) {
   if (!sharing.merges) return {};
   const std::vector<std::int64_t>& recorded = trace.info().layers;
-  const std::int64_t num_layers = trace.info().num_model_layers;
+  const std::vector<std::int64_t> owners = sharing.owners(trace.info().num_model_layers);
+  const auto owner_of = [&](std::size_t index) { return owners[static_cast<std::size_t>(recorded[index])]; };
   std::vector<kv::LayerTensors> tensors(trace.layers());
   for (std::size_t first = 0; first < recorded.size(); ++first) {
-    if (!sharing.is_shared(recorded[first], num_layers) ||
-        sharing.owner(recorded[first], num_layers) != recorded[first])
-      continue;
+    if (!kv::is_shared(owners, recorded[first]) || owner_of(first) != recorded[first]) continue;
     std::vector<const kv::LayerTensors*> group;
     for (std::size_t index = first; index < recorded.size(); ++index) {
-      if (sharing.owner(recorded[index], num_layers) == recorded[first]) group.push_back(&trace.layers()[index]);
+      if (owner_of(index) == recorded[first]) group.push_back(&trace.layers()[index]);
     }
     std::ranges::move(kv::merged_layers(group, trace.num_compressed(), sharing.retained),
                       tensors.begin() + static_cast<std::ptrdiff_t>(first));

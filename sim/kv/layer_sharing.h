@@ -8,13 +8,18 @@
 //     direction, a length of K and of V for either layer, and positions too unlike to be merged as they are
 //
 // Example: 32 layers, {from: 0.5, group: 0}: layers 0..15 own their cache, 16..31 that of layer 16: 17 of 32 stored.
+// Groups are counted over layers that keep the whole context: a window between two of them is in neither's group. CLA-2 on
+// 24 layers of which every other one is a window: 12 windows and 6 of 12 whole caches are stored.
 
 #include <cstdint>
+#include <vector>
 
 #include "base/units.h"
 #include "kv/compression/compression.h"
 
 namespace kvtide::kv {
+
+constexpr std::int64_t kNeverShares = -1;
 
 struct LayerSharing {
   std::int64_t group = 1;        ///< consecutive layers with one cache; 0: all from the first that shares; 1: none
@@ -27,11 +32,16 @@ struct LayerSharing {
   [[nodiscard]] bool is_on() const { return group != 1; }
   /// First layer that may share.
   [[nodiscard]] std::int64_t first_layer(std::int64_t num_layers) const { return num_layers * from / 1'000'000; }
-  /// The layer whose cache `layer` reads; itself where it owns one.
-  [[nodiscard]] std::int64_t owner(std::int64_t layer, std::int64_t num_layers) const;
-  /// Whether another layer reads what this one reads.
-  [[nodiscard]] bool is_shared(std::int64_t layer, std::int64_t num_layers) const;
+  /// [layer] the layer whose cache it reads; itself where it owns one.
+  /// Example: {group: 2}, shapes 0, -1, 0, -1, 0: owners 0, 1, 0, 3, 4.
+  /// @param shape_of_layer  layers of equal value store alike and may share; kNeverShares: windows, states, no cache
+  [[nodiscard]] std::vector<std::int64_t> owners(const std::vector<std::int64_t>& shape_of_layer) const;
+  /// The same of a model whose layers are all alike.
+  [[nodiscard]] std::vector<std::int64_t> owners(std::int64_t num_layers) const;
 };
+
+/// Whether another layer reads what this one reads. @param owners  as LayerSharing::owners gives them
+[[nodiscard]] bool is_shared(const std::vector<std::int64_t>& owners, std::int64_t layer);
 
 /// ceil(num_positions * retained), of every head and layer that merges. Example: 5 % of 1,001: 51.
 [[nodiscard]] std::int64_t retained_positions(std::int64_t num_positions, PartsPerMillion retained);

@@ -38,16 +38,20 @@ Bytes read(const LayerSharing& sharing, std::int64_t num_positions, const Model&
 }
 
 TEST(LayerSharing, OwnersOfPairsAndOfAnUpperHalf) {
-  const auto owners = [](const LayerSharing& sharing, std::int64_t num_layers) {
-    std::vector<std::int64_t> result;
-    for (std::int64_t layer = 0; layer < num_layers; ++layer) result.push_back(sharing.owner(layer, num_layers));
-    return result;
-  };
-  EXPECT_EQ(owners({}, 3), (std::vector<std::int64_t>{0, 1, 2}));
-  EXPECT_EQ(owners(kPairs, 5), (std::vector<std::int64_t>{0, 0, 2, 2, 4}));  // an odd one out owns its cache
-  EXPECT_EQ(owners(kUpperHalf, 5), (std::vector<std::int64_t>{0, 1, 2, 2, 2}));
-  EXPECT_TRUE(kPairs.is_shared(2, 5));
-  EXPECT_FALSE(kPairs.is_shared(4, 5));
+  using Layers = std::vector<std::int64_t>;
+  EXPECT_EQ(LayerSharing{}.owners(3), (Layers{0, 1, 2}));
+  EXPECT_EQ(kPairs.owners(5), (Layers{0, 0, 2, 2, 4}));  // an odd one out owns its cache
+  EXPECT_EQ(kUpperHalf.owners(5), (Layers{0, 1, 2, 2, 2}));
+  EXPECT_TRUE(is_shared(kPairs.owners(5), 2));
+  EXPECT_FALSE(is_shared(kPairs.owners(5), 4));
+}
+
+// Pairs are counted over layers that store alike, from the depth at which sharing begins (layer 3 of 7).
+TEST(LayerSharing, WindowsBetweenTwoLayersAreInNoGroup) {
+  using Layers = std::vector<std::int64_t>;
+  const Layers shapes{kNeverShares, 0, kNeverShares, 0, 1, 0, 1};
+  EXPECT_EQ(kPairs.owners(shapes), (Layers{0, 1, 2, 1, 4, 5, 4}));
+  EXPECT_EQ(kUpperHalf.owners(shapes), (Layers{0, 1, 2, 3, 4, 3, 4}));
 }
 
 TEST(LayerSharing, PairsStoreHalfAndEveryLayerReads) {
@@ -85,6 +89,28 @@ TEST(LayerSharing, EvictionComesOnTop) {
   none.layers = {0};
   const ServedCache cache = serve(four_layers(), setting, none, 64, kPairs);
   EXPECT_EQ(sequence_bytes(cache, 16, CacheLayout::per_head).total, 2 * 32 * kTokenAndLayer);
+}
+
+// Six layers, a window of 32 and a whole one in turn; 64 positions. Windows: 3 * 32 = 96 positions, stored and read whatever is
+// shared. Whole ones: 1 and 3 are a pair, 5 is left: 2 * 64 = 128 stored, 3 * 64 = 192 read. An upper half: layers
+// 3 and 5 share the cache of 3, and layer 1 keeps a window of 32 as well: 96 + 32 + 64 stored, 96 + 32 + 128 read.
+TEST(LayerSharing, WholeLayersBetweenWindowsAreStoredByTheFirstOfTheirGroup) {
+  Model model = four_layers();
+  model.num_layers = 6;
+  const LayerKind whole{.count = 3, .k_bytes = 64, .v_bytes = 64, .num_kv_heads = 2};
+  LayerKind window = whole;
+  window.kind = AttentionKind::sliding_attention;
+  window.window = 32;
+  model.layers = {window, whole};
+  model.kind_of_layer = {0, 1, 0, 1, 0, 1};
+  const auto stored_of = [&model](const LayerSharing& sharing) {
+    return sequence_bytes(serve(model, {}, {}, 64, sharing), 16, CacheLayout::per_head).total;
+  };
+  EXPECT_EQ(stored_of({}), (96 + 192) * kTokenAndLayer);
+  EXPECT_EQ(stored_of(kPairs), (96 + 128) * kTokenAndLayer);
+  EXPECT_EQ(read(kPairs, 64, model), (96 + 192) * kTokenAndLayer);
+  EXPECT_EQ(stored_of(kUpperHalf), (96 + 32 + 64) * kTokenAndLayer);
+  EXPECT_EQ(read(kUpperHalf, 64, model), (96 + 32 + 128) * kTokenAndLayer);
 }
 
 // A model whose last two of four layers have no cache: one reads the window of 32 of layer 0, one the whole of layer 1.

@@ -148,17 +148,25 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
   using HeadKeeps = std::vector<PartsPerMillion>;
   std::map<std::tuple<std::size_t, std::size_t, PartsPerMillion, HeadKeeps, bool>, Count> layers_of;
   const PartsPerMillion keep = keep_of(setting);
+  const auto kind_index_of = [&](std::int64_t layer) {
+    const std::size_t index = model.kind_of_layer.empty() ? 0 : model.kind_of_layer[static_cast<std::size_t>(layer)];
+    return sharing.window > 0 && layer < sharing.first_layer(model.num_layers) ? index + num_kinds : index;
+  };
+  std::vector<std::int64_t> shape_of_layer;  // windows and states are no other layer's to read
   for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
-    std::size_t kind_index = model.kind_of_layer.empty() ? 0 : model.kind_of_layer[static_cast<std::size_t>(layer)];
-    if (sharing.window > 0 && layer < sharing.first_layer(model.num_layers)) kind_index += num_kinds;
-    // Windows and states are no other layer's to read.
-    const bool may_share = is_compressible(kinds[kind_index]);
-    std::int64_t owner = may_share ? sharing.owner(layer, model.num_layers) : layer;
+    const std::size_t kind_index = kind_index_of(layer);
+    shape_of_layer.push_back(is_compressible(kinds[kind_index]) ? static_cast<std::int64_t>(kind_index) : kNeverShares);
+  }
+  const std::vector<std::int64_t> owners = sharing.owners(shape_of_layer);
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
+    std::size_t kind_index = kind_index_of(layer);
+    std::int64_t owner = owners[static_cast<std::size_t>(layer)];
     if (kinds[kind_index].kind == AttentionKind::shared_attention) {
-      owner = native_owner(model, layer);
-      kind_index = model.kind_of_layer[static_cast<std::size_t>(owner)];
+      const std::int64_t native = native_owner(model, layer);
+      owner = owners[static_cast<std::size_t>(native)];
+      kind_index = model.kind_of_layer[static_cast<std::size_t>(native)];
     }
-    const bool is_merged = may_share && sharing.merges && sharing.is_shared(layer, model.num_layers);
+    const bool is_merged = sharing.merges && is_shared(owners, layer);
     const bool is_chosen = has_scores && is_compressible(kinds[kind_index]);
     const std::size_t source = is_chosen ? nearest_recorded(owner, model.num_layers, recorded) : 0;
     const bool is_lazy = source < recorded.is_lazy.size() && recorded.is_lazy[source];
