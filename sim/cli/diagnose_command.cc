@@ -30,9 +30,9 @@ std::optional<double> number_option(const Arguments& arguments, const std::strin
   return value;
 }
 
-DiagnosedScan diagnosed(const std::string& path, const Arguments& arguments) {
+DiagnosedScan diagnosed(loss::OutsideScan scan, const Arguments& arguments) {
   DiagnosedScan result;
-  result.scan = loss::read_outside_scan(config::CsvTable::load(path));
+  result.scan = std::move(scan);
   loss::DiagnosisSettings settings;
   settings.known_block_size = number_option(arguments, "block-size", 2, 1e6).value_or(0);
   settings.seed = static_cast<std::uint64_t>(arguments.integer("seed", 0, 1'000'000'000).value_or(1));
@@ -214,7 +214,14 @@ int run(const Arguments& arguments) {
   (void)number_option(arguments, "fail-above", -1e12, 1e12);
   (void)number_option(arguments, "min-stability", 0, 1);
   std::vector<DiagnosedScan> scans;
-  for (const std::string& path : arguments.positional) scans.push_back(diagnosed(path, arguments));
+  const config::CsvTable first = config::CsvTable::load(arguments.positional.front());
+  if (compares) {
+    auto [before, after] = loss::read_scans_to_compare(first, config::CsvTable::load(arguments.positional.back()));
+    scans.push_back(diagnosed(std::move(before), arguments));
+    scans.push_back(diagnosed(std::move(after), arguments));
+  } else {
+    scans.push_back(diagnosed(loss::read_outside_scan(first), arguments));
+  }
   const DiagnosedScan& last = scans.back();
   std::optional<loss::ScanComparison> change;
   if (compares) {

@@ -179,7 +179,7 @@ double OutsideScan::tokens_per_unit() const {
   return squares > 0 && product > 0 ? product / squares : kNotMeasured;
 }
 
-OutsideScan read_outside_scan(const config::CsvTable& table) {
+OutsideScan read_outside_scan(const config::CsvTable& table, const ScanReference& reference) {
   OutsideScan scan;
   scan.origin = table.origin();
   scan.axis = static_cast<ScanAxis>(column_among(table, kAxes, "the place"));
@@ -188,7 +188,7 @@ OutsideScan read_outside_scan(const config::CsvTable& table) {
   const std::string_view axis = to_string(scan.axis);
   const std::string_view measure = to_string(scan.measure);
   const Range range = kMeasureRange[static_cast<std::size_t>(scan.measure)];
-  const bool has_baseline = has_column(table, "baseline");
+  const bool has_baseline = reference.uses_baseline && has_column(table, "baseline");
   const bool has_control = has_column(table, "control");
   const bool has_tokens = has_column(table, "tokens");
   const bool has_latency = has_column(table, "latency_ms");
@@ -196,7 +196,7 @@ OutsideScan read_outside_scan(const config::CsvTable& table) {
 
   std::vector<Row> rows(table.num_rows());
   Scale scale{scan.measure};
-  double highest = 0;
+  double highest = reference.best_score;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Row& row = rows[i];
     row.at = table.number(i, axis, 0, kLongest);
@@ -209,7 +209,10 @@ OutsideScan read_outside_scan(const config::CsvTable& table) {
     scan.has_baseline = scan.has_baseline || !std::isnan(row.baseline);
     highest = std::max({highest, row.value, std::isnan(row.baseline) ? 0.0 : row.baseline});
   }
-  if (scan.measure == ScanMeasure::score && highest > 1) scale.best = highest;
+  if (scan.measure == ScanMeasure::score) {
+    scan.best_score = highest;
+    scale.best = std::max(1.0, highest);
+  }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.at < b.at; });
   scan.rows = static_cast<std::int64_t>(rows.size());
   scan.repeats = scan.rows;
@@ -236,6 +239,15 @@ OutsideScan read_outside_scan(const config::CsvTable& table) {
   }
   if (has_probe) scan.probes = probes_of(rows, scale);
   return scan;
+}
+
+std::pair<OutsideScan, OutsideScan> read_scans_to_compare(const config::CsvTable& before,
+                                                          const config::CsvTable& after) {
+  const OutsideScan first = read_outside_scan(before);
+  const OutsideScan second = read_outside_scan(after);
+  const ScanReference shared{.uses_baseline = first.has_baseline && second.has_baseline,
+                             .best_score = std::max(first.best_score, second.best_score)};
+  return {read_outside_scan(before, shared), read_outside_scan(after, shared)};
 }
 
 }  // namespace kvtide::loss

@@ -11,6 +11,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/csv_table.h"
@@ -44,7 +45,8 @@ struct OutsideScan {
   std::string origin;  ///< file
   ScanAxis axis = ScanAxis::position;
   ScanMeasure measure = ScanMeasure::correct;
-  bool has_baseline = false;
+  bool has_baseline = false;      ///< some rows have one, and it was used
+  double best_score = 0;          ///< highest score or baseline; 0: no scores
   std::vector<ScanPoint> points;  ///< ascending in `at`, one a place
   std::int64_t rows = 0;
   std::int64_t repeats = 0;  ///< fewest rows of a place
@@ -65,7 +67,20 @@ struct OutsideScan {
   [[nodiscard]] double tokens_per_unit() const;
 };
 
+/// What a scan is measured against beside its own rows.
+struct ScanReference {
+  bool uses_baseline = true;  ///< false: as if the column were not there
+  double best_score = 0;      ///< highest known from elsewhere; a higher one in the scan itself counts instead
+};
+
 /// @throws InputError with file, line and column: no such column, two of a kind, a value out of range, no rows
-[[nodiscard]] OutsideScan read_outside_scan(const config::CsvTable& table);
+[[nodiscard]] OutsideScan read_outside_scan(const config::CsvTable& table, const ScanReference& reference = {});
+
+/// Two scans measured against the same, so that their losses can be subtracted: the best score is that of both, and
+/// where one has no baselines, the other's are not used.
+/// Example: scores of 0.9 everywhere before and of 0.55 after: losses 0 and 0.35 (each against its own best: 0 and 0).
+/// @throws as read_outside_scan
+[[nodiscard]] std::pair<OutsideScan, OutsideScan> read_scans_to_compare(const config::CsvTable& before,
+                                                                        const config::CsvTable& after);
 
 }  // namespace kvtide::loss

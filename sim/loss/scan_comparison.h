@@ -30,6 +30,7 @@ struct ScanComparison {
   ScanChange verdict = ScanChange::same;
 };
 
+/// @param before, after  measured against the same: read_scans_to_compare()
 /// @throws InputError  different axes or measures, or fewer than kMinCommonPlaces places in common
 [[nodiscard]] ScanComparison compare_scans(const OutsideScan& before, const ScanDiagnosis& before_diagnosis,
                                            const OutsideScan& after, const ScanDiagnosis& after_diagnosis,

@@ -46,6 +46,44 @@ TEST(CompareScans, AFewFlipsProveNothing) {
   EXPECT_NEAR(change.p, 0.0625, 0.01);
 }
 
+ScanComparison compare_text(const std::string& before, const std::string& after) {
+  const auto table = [](const std::string& text) { return config::CsvTable::parse(text, "scan.csv"); };
+  const auto [early, late] = read_scans_to_compare(table(before), table(after));
+  return compare(early, late);
+}
+
+/// 40 places with one value each.
+std::string even_scan(const std::string& columns, const std::string& value) {
+  std::string text = columns + "\n";
+  for (int place = 0; place < 40; ++place) text += std::to_string(8 * place) + "," + value + "\n";
+  return text;
+}
+
+// 0.9 before, 0.55 after: 0.35 lost at each of 40 places, and all signs alike has probability 2 * 2^-40. The same of
+// scores above 1: 90 and 45 are 1 and 0.5 of the best of both, 90 and 40 are 1 and 0.44, below one half.
+TEST(CompareScans, ADropOfEveryScoreIsSeenWithoutABaseline) {
+  const std::string before = even_scan("position,score", "0.9");
+  const std::string after = even_scan("position,score", "0.55");
+  const ScanComparison worse = compare_text(before, after);
+  EXPECT_EQ(worse.verdict, ScanChange::worse);
+  EXPECT_NEAR(worse.mean_loss_change, 0.35, 1e-12);
+  EXPECT_NEAR(worse.p, 1e-4, 1e-12);  // none of 9,999 flips
+  EXPECT_EQ(compare_text(after, before).verdict, ScanChange::better);
+  EXPECT_EQ(compare_text(before, before).verdict, ScanChange::same);
+  const ScanComparison half = compare_text(even_scan("position,score", "90"), even_scan("position,score", "45"));
+  EXPECT_EQ(half.mean_loss_change, 45);
+  EXPECT_EQ(half.newly_failing, 0);
+  EXPECT_EQ(compare_text(even_scan("position,score", "90"), even_scan("position,score", "40")).newly_failing, 40);
+}
+
+// Before, 0.9 against a baseline of 1; after, the same 0.9 and no baseline: nothing changed. With baselines in both, each
+// loses against its own: 0.1 and 0.05.
+TEST(CompareScans, BaselinesCountWhereBothHaveThem) {
+  const std::string with = even_scan("position,score,baseline", "0.9,1");
+  EXPECT_EQ(compare_text(with, even_scan("position,score", "0.9")).mean_loss_change, 0);
+  EXPECT_NEAR(compare_text(with, even_scan("position,score,baseline", "0.75,0.8")).mean_loss_change, -0.05, 1e-12);
+}
+
 TEST(CompareScans, EqualScansAreTheSame) {
   const OutsideScan scan = scan_of(std::vector<double>(20, 0.7));
   const ScanComparison change = compare(scan, scan);
