@@ -1,5 +1,8 @@
 #include "kv/partition.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -92,6 +95,15 @@ std::vector<Block> partition_blocks(const Compression& setting, std::int64_t num
     grid_begin = next;
   }
   return blocks;
+}
+
+std::string grid_key(const Compression& setting) {
+  std::string key = fmt::format("{} {} {}", setting.block_size, setting.grid_offset, block_stride(setting));
+  if (setting.partition.kind == PartitionKind::content) {
+    const PositionPattern& ends = setting.partition.boundaries;
+    key += fmt::format(" of {}: {}", ends.length, fmt::join(ends.positions, " "));
+  }
+  return key;
 }
 
 std::int64_t padding_after(const Compression& setting, std::int64_t prefix) {

@@ -13,6 +13,7 @@
 // 0.25 windows begin every 96 positions: 0..127, 96..223, 192..299, 288..299.
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -56,6 +57,10 @@ struct Block {
 /// Blocks that hold at least one of the positions 0..num_positions-1, ascending; disjoint unless windows overlap. Empty
 /// for no positions.
 [[nodiscard]] std::vector<Block> partition_blocks(const Compression& setting, std::int64_t num_positions);
+
+/// All that decides where blocks begin and end (not which are protected), as text: equal texts, equal blocks.
+/// Example: blocks of 64 shifted by 2: "64 2 64"; the same where a text's boundaries end them: "64 2 64 of 2048: 10 70".
+[[nodiscard]] std::string grid_key(const Compression& setting);
 
 /// Positions between the begins of neighbouring blocks: block_size, or less where windows overlap.
 [[nodiscard]] std::int64_t block_stride(const Compression& setting);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "kv/compression/critical_stage.h"
 #include "kv/compression/selection.h"
+#include "kv/partition.h"
 
 namespace kvtide::kv {
 namespace {
@@ -79,8 +80,8 @@ std::string importance_key(const Compression& setting, const Evict& stage) {
                        static_cast<int>(stage.heads), stage.safeguard);
   }
   if (has_selection) {
-    key += fmt::format("|selection {} {} grid {} {}", static_cast<int>(stage.selection), stage.low_entropy_kept,
-                       setting.block_size, setting.grid_offset);
+    key += fmt::format("|selection {} {} grid {}", static_cast<int>(stage.selection), stage.low_entropy_kept,
+                       grid_key(setting));
   }
   return key;
 }
