@@ -17,8 +17,8 @@ std::int64_t pyramid_count(const PyramidRule& rule, std::int64_t num_positions, 
     smallest = 2 * kept - largest;
   }
   double count = kept;
-  if (largest >= smallest && smallest >= window) {
-    const double step = num_layers > 1 ? (largest - smallest) / static_cast<double>(num_layers - 1) : 0.0;
+  if (num_layers > 1 && largest >= smallest && smallest >= window) {
+    const double step = (largest - smallest) / static_cast<double>(num_layers - 1);
     count = largest - static_cast<double>(layer) * step;
   }
   // Halves to the even neighbour, as the current rounding mode does.

@@ -166,6 +166,13 @@ TEST(PyramidBudget, FallsFromFirstLayerToLastAndIsUniformWhereItWouldGetBelowThe
   EXPECT_EQ(pyramid_count({}, 2048, 750000, 29, 30), 1088);
 }
 
+// Two layers keep 1,984 and 64, 1,024 on average; one layer has that average alone.
+TEST(PyramidBudget, OneLayerKeepsItsOwnShare) {
+  EXPECT_EQ(pyramid_count({}, 2048, 500000, 0, 2), 1984);
+  EXPECT_EQ(pyramid_count({}, 2048, 500000, 1, 2), 64);
+  EXPECT_EQ(pyramid_count({}, 2048, 500000, 0, 1), 1024);
+}
+
 // Table of two parts over 4 layers: 0, 1 | 2, 3. A lazy layer of 2,056 positions keeps 1,028, exactly half.
 TEST(LayerBudget, MovesTheBudgetBetweenLayers) {
   const auto keeps = [](const LayerBudget& budget, std::int64_t layer, bool is_lazy) {
