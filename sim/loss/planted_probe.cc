@@ -248,6 +248,7 @@ class ProbeScanner {
         heads += 1;
         reading.lost_share += stays ? 0 : 1;
         for (std::int64_t row = 0; row < head.mass_sums.cols(); ++row) {
+          if (place > head.reference->row_positions[static_cast<std::size_t>(row)]) continue;  // it came later
           const double seen = head.seen[static_cast<std::size_t>(row)];
           const double others = 1 - head.reference->weights(row, place);
           const double now =
@@ -263,6 +264,7 @@ class ProbeScanner {
         }
       }
     }
+    rows = std::max(1.0, rows);  // seen by none: read by none, and retrieved by none
     reading.mass /= rows;
     reading.lost_share /= heads;
     const auto gamma = [code](const Eigen::ArrayXd& of_codes, double count) {

@@ -1,7 +1,7 @@
 #pragma once
 // A probe of known strength, planted at any position of a recorded context: does its answer survive the policy there?
 //
-// Each token of the probe is asked by every measured query row: its logit exceeds the mean (of the exponentials) of what
+// Each token of the probe is asked by every measured query row that comes after it: its logit exceeds the mean (of the exponentials) of what
 // the row sees by `margin`, so that among n keys it gets a = e^D / (e^D + n (1 - w)) of the attention, w the share of the token it
 // replaces. Its value is one of `codes` random unit vectors. With the policy's evicted set of background mass m the
 // answer gets a' = e^D / (e^D + n (1 - w - m)) where the token stays, 0 where it goes. The outputs of the heads that read it vote:
@@ -48,11 +48,11 @@ struct ProbeSpec {
 [[nodiscard]] std::int64_t num_facts(ProbeKind kind);
 
 struct ProbeScan {
-  std::vector<std::int64_t> position;   ///< first token of the probe's first fact
-  std::vector<double> success;          ///< [position] 0 or 1; multi_needle: share of facts found
-  std::vector<double> margin;           ///< [position] Gamma of what decides
-  std::vector<double> mass;             ///< [position] attention on a probe token, mean over tokens, readers and rows
-  std::vector<double> bits;             ///< [position] bits lost per stored element of the probe's tokens
+  std::vector<std::int64_t> position;  ///< first token of the probe's first fact
+  std::vector<double> success;  ///< [position] 0 or 1; multi_needle: share of facts found; 0 where no row comes after
+  std::vector<double> margin;   ///< [position] Gamma of what decides
+  std::vector<double> mass;  ///< [position] attention on a probe token, mean over tokens, readers and rows that see it
+  std::vector<double> bits;  ///< [position] bits lost per stored element of the probe's tokens
   std::vector<double> full_success;     ///< [position] with the full cache: below 1 the probe is too weak
   std::vector<double> control_success;  ///< [position] tokens found with the fact removed; chance is 1 / codes
 };

@@ -107,6 +107,45 @@ TEST(PlantedProbe, ControlFallsToChance) {
   EXPECT_NEAR(mean(scan.control_success), 1.0 / 16, 0.065);
 }
 
+/// Uniform attention, and queries at positions 0..num_queries-1; nothing is evicted.
+struct AskedFromWithin {
+  AskedFromWithin(std::int64_t num_positions, std::int64_t num_queries) {
+    kv::HeadTensors head = uniform_head(num_positions, 64);
+    head.q_post = kv::RowMatrix::Zero(num_queries, 64);
+    head.q_positions.resize(static_cast<std::size_t>(num_queries));
+    std::iota(head.q_positions.begin(), head.q_positions.end(), std::int64_t{0});
+    measured.add_layer({head});
+    inputs.measured = &measured;
+    inputs.fixed_scores.resize(1);
+    inputs.cell_begins = {0};
+    inputs.num_positions = num_positions;
+    inputs.evict = [](std::int64_t, const kv::LayerScores&) { return std::vector<kv::PositionRuns>(1); };
+  }
+  AttentionReference measured{{0, 10'000}};
+  ProbeInputs inputs;
+};
+
+// 512 keys and queries, D = 6 (e^6 = 403.43). Row r sees r others, so that a token at 400 is read by rows 400..511 alone, each with
+// f(r) = 403.43 / (403.43 + r). Mean over these 112: f(455.5) = 0.46969 and half of f'' = 2 * 403.43 / 858.93^3 times their
+// variance (112^2 - 1) / 12, which is 0.00067. The last token is read by the last row: f(511).
+TEST(PlantedProbe, OnlyQueriesBehindAPlaceReadIt) {
+  const AskedFromWithin asked(512, 512);
+  const ProbeSpec spec{.kind = ProbeKind::keyword, .span = 1, .margin = 6, .step = 1, .spacing = 1, .codes = 16};
+  const ProbeScan scan = scan_planted_probe(spec, asked.inputs);
+  EXPECT_NEAR(scan.mass[400], 0.46969 + 0.00067, 2e-5);
+  EXPECT_NEAR(scan.mass[511], 403.43 / (403.43 + 511), 1e-5);
+}
+
+// Queries all stand before the second half: nobody reads what is there, nor would they with the full cache.
+TEST(PlantedProbe, WhatNoQueryComesAfterIsReadByNone) {
+  const AskedFromWithin asked(kPositions, kPositions / 2);
+  const ProbeScan scan = scan_planted_probe(every_position(ProbeKind::factual, 1), asked.inputs);
+  EXPECT_EQ(scan.success[63], 1);
+  EXPECT_EQ(scan.success[64], 0);
+  EXPECT_EQ(scan.full_success[64], 0);
+  EXPECT_EQ(scan.mass[64], 0);
+}
+
 // A margin too small to be read says so before anything is compressed: e^-5 against 127 others.
 TEST(PlantedProbe, WeakProbeFailsWithTheFullCacheToo) {
   Fixture fixture(0);
