@@ -244,9 +244,8 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
         flops += elements * (1 - kept);
         read_elements += elements;
       }
-      if (needs.digest_vectors > 0) {
-        written_elements +=
-            elements / 2 * static_cast<double>(needs.digest_vectors) / static_cast<double>(setting.block_size);
+      if (const Digests digests = digests_of(*evict); digests.page > 0) {
+        written_elements += elements / 2 * static_cast<double>(digests.vectors) / static_cast<double>(digests.page);
       }
       stored_share *= kept;
     } else if (const auto* pool = std::get_if<Pool>(&stage)) {

@@ -274,7 +274,6 @@ LayerCache evicted_layer(const Compression& setting, std::int64_t num_positions,
     keep_until(cache.num_positions);
     const auto settle = [&](const HeadTensors* head) {
       settle_rest({.stage = std::get<Evict>(setting.stages.front()),
-                   .num_blocks = cache.num_blocks,
                    .num_positions = num_positions,
                    .head_dim = head_dim,
                    .evicted = evicted[head_index],

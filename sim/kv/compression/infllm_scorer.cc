@@ -66,7 +66,7 @@ ScorerEntry infllm_scorer() {
           {{"block", 128, 1, 65536, true, "positions of a block"},
            {"representatives", 4, 1, 65536, true, "positions that stand for it"},
            {"local", 128, 1, 65536, true, "following queries that choose them"}},
-          {.queries = ScorerNeeds::Queries::all, .digest_vectors = 4},
+          {.queries = ScorerNeeds::Queries::all, .digest_page = "block", .digest_parameter = "representatives"},
           &scores};
 }
 

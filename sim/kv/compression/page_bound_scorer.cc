@@ -50,7 +50,7 @@ ScorerEntry quest_scorer() {
           "what the newest query can give a page at most, from the page's smallest and largest channels",
           "arXiv 2406.10774",
           {{"page", 16, 1, 65536, true, "positions of a page"}},
-          {.queries = ScorerNeeds::Queries::last, .digest_vectors = 2},
+          {.queries = ScorerNeeds::Queries::last, .digest_vectors = 2, .digest_page = "page"},
           &scores<box_bound>};
 }
 
@@ -59,7 +59,7 @@ ScorerEntry arkvale_scorer() {
           "what the newest query can give a page at most, from a sphere around the page's keys",
           "NeurIPS 2024 (ArkVale)",
           {{"page", 32, 1, 65536, true, "positions of a page"}},
-          {.queries = ScorerNeeds::Queries::last, .digest_vectors = 1},
+          {.queries = ScorerNeeds::Queries::last, .digest_vectors = 1, .digest_page = "page"},
           &scores<sphere_bound>};
 }
 

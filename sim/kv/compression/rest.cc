@@ -164,7 +164,7 @@ void settle_rest(const RestOfHead& rest, HeadCache& cache) {
   Segment& first = cache.segments.front();
   if (kind == Rest::unread || kind == Rest::host) {
     (kind == Rest::unread ? cache.unread : cache.host) = evicted_segments(rest);
-    const std::int64_t vectors = rest.num_blocks * find_scorer(rest.stage.scorer).needs.digest_vectors;
+    const std::int64_t vectors = digests_of(rest.stage).vectors_of(rest.num_positions);
     first.k_metadata += static_cast<Bytes>(vectors * rest.head_dim) * kHalfBytes;
     return;
   }

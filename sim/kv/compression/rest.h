@@ -10,8 +10,8 @@
 //   following    v_i p / m to each of the next m = `spread` kept positions, p = min(1, score of i / their mean score): the
 //                expected value of CaM's draw; fewer than m where the text ends
 //   compensated  one more entry, mean key and value of the evicted, bias ln of their number
-//   unread, host what is not chosen as segments of their own, and the digests that choosing reads: `digest_vectors` fp16
-//                vectors of head_dim for every block, stored and read with the keys
+//   unread, host what is not chosen as segments of their own, and the digests that choosing reads (scorer.h, Digests): fp16
+//                vectors of head_dim for every page of the scorer, whatever the blocks are, stored and read with the keys
 //
 // Example, weighted: kept k = 1, one evicted k = 1 of cosine 1: (e + e) / (e + e) = 1. Of cosine 0 and k = 3:
 // (e + 3) / (e + 1) = 1.538.
@@ -24,7 +24,6 @@ namespace kvtide::kv {
 /// One head of a layer whose only stage evicts.
 struct RestOfHead {
   const Evict& stage;
-  std::int64_t num_blocks = 0;
   std::int64_t num_positions = 0;  ///< compressed ones; later positions are exact
   std::int64_t head_dim = 0;
   const PositionRuns& evicted;

@@ -141,16 +141,28 @@ TEST(Rest, BytesAreTheSameWithoutTensors) {
   }
 }
 
-// Digests of Quest: smallest and largest channels of each of 4 blocks of one position, 2 channels of fp16: 4 * 2 * 2 * 2 B.
-TEST(Rest, DigestsAreStoredWithTheKeys) {
-  Compression setting;
-  setting.block_size = 1;
-  setting.sinks = 0;
-  setting.window = 0;
-  setting.protects_filling_block = false;
-  setting.stages = {Evict{.scorer = "quest", .rest = Rest::unread}};
-  const HeadCache head = compress_layer(setting, 4, 1, 2, {{4, 3, 1, 0}}, nullptr).heads.front();
-  EXPECT_EQ(head.segments.front().k_metadata, 32);
+// 40 positions of 2 channels of fp16 (4 B a vector). Quest: smallest and largest channels of a page; pages of 16: 3 * 2
+// vectors, 24 B; of 64: one page, 8 B. ArkVale: one centre a page of 32: 2 vectors. InfLLM: 3 representatives of each of 2
+// blocks of 32; 64 cannot stand for 32: 32 of each. How the partition cuts its blocks changes nothing.
+TEST(Rest, DigestsAreOfTheScorersOwnPagesAndStoredWithTheKeys) {
+  const auto digests = [](const std::string& scorer, const ScorerParameters& parameters, std::int64_t block_size) {
+    Compression setting;
+    setting.block_size = block_size;
+    setting.sinks = 0;
+    setting.window = 0;
+    setting.protects_filling_block = false;
+    setting.stages = {Evict{.scorer = scorer, .parameters = parameters, .rest = Rest::unread}};
+    const LayerScores scores{std::vector<double>(40, 1.0)};
+    return compress_layer(setting, 40, 1, 2, scores, nullptr).heads.front().segments.front().k_metadata;
+  };
+  for (const std::int64_t block_size : {1, 8, 20}) {
+    EXPECT_EQ(digests("quest", {}, block_size), 24);
+    EXPECT_EQ(digests("quest", {{"page", 64}}, block_size), 8);
+    EXPECT_EQ(digests("arkvale", {}, block_size), 8);
+    EXPECT_EQ(digests("infllm", {{"block", 32}, {"representatives", 3}}, block_size), 24);
+    EXPECT_EQ(digests("infllm", {{"block", 32}, {"representatives", 64}}, block_size), 256);
+  }
+  EXPECT_EQ(digests("knorm", {}, 8), 0);
 }
 
 TEST(Rest, WantsEvictToBeTheOnlyStage) {

@@ -97,6 +97,21 @@ ScorerParameters resolved_parameters(const ScorerEntry& entry, const ScorerParam
   return resolved;
 }
 
+Digests digests_of(const Evict& stage) {
+  const ScorerEntry& entry = find_scorer(stage.scorer);
+  Digests digests{.page = 0, .vectors = entry.needs.digest_vectors};
+  if (entry.needs.digest_page.empty()) return digests;
+  const ScorerParameters parameters = resolved_parameters(entry, stage.parameters);
+  for (const auto& [name, value] : parameters) {
+    if (name == entry.needs.digest_page) digests.page = static_cast<std::int64_t>(value);
+  }
+  for (const auto& [name, value] : parameters) {
+    if (name == entry.needs.digest_parameter)
+      digests.vectors = std::min(digests.page, static_cast<std::int64_t>(value));
+  }
+  return digests;
+}
+
 LayerScores score_layer(const ScorerEntry& entry, const LayerTensors& layer, ScorerContext context) {
   if (!layer.empty()) context.num_heads = static_cast<std::int64_t>(layer.size());
   context.parameters = resolved_parameters(entry, context.parameters);

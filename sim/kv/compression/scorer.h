@@ -37,10 +37,14 @@ struct ScorerNeeds {
   bool keys_before_rope = false;
   bool own_row_only = false;  ///< a position's score depends on no other position
   bool output_projection = false;
-  bool positions_only = false;       ///< a function of the number of positions: the served context is scored as it is
-  bool keep_ratio = false;           ///< other scores for another keep ratio
-  std::int64_t digest_vectors = 0;   ///< fp16 vectors of head_dim that stand for a block and are read to choose it
-  double flops_per_key_element = 2;  ///< arithmetic besides the dot products with queries
+  bool positions_only = false;  ///< a function of the number of positions: the served context is scored as it is
+  bool keep_ratio = false;      ///< other scores for another keep ratio
+  /// fp16 vectors of head_dim that stand for a page of positions and are read to choose it; 0: none, or as many as
+  /// `digest_parameter` says, at most one a position.
+  std::int64_t digest_vectors = 0;
+  std::string_view digest_page = {};       ///< the parameter that says how many positions a page has; empty: no digests
+  std::string_view digest_parameter = {};  ///< the parameter that says how many vectors a page has
+  double flops_per_key_element = 2;        ///< arithmetic besides the dot products with queries
 };
 
 struct ScorerContext {
@@ -81,6 +85,19 @@ struct ScorerEntry {
 /// The entry's parameters with what `given` says of them. @throws InputError for a name the scorer has not, or a value
 /// out of its range
 [[nodiscard]] ScorerParameters resolved_parameters(const ScorerEntry& entry, const ScorerParameters& given);
+
+/// Vectors of the digests that a stage reads to choose pages, the scorer's own and not the partition's blocks; all 0 without.
+struct Digests {
+  std::int64_t page = 0;     ///< positions that one digest stands for
+  std::int64_t vectors = 0;  ///< fp16 vectors of head_dim of one digest
+
+  /// Of all pages, the last one included though it may not be full. Example: Quest, 2 vectors a page of 16: 40 positions, 6.
+  [[nodiscard]] std::int64_t vectors_of(std::int64_t num_positions) const {
+    return page == 0 ? 0 : ceil_div(num_positions, page) * vectors;
+  }
+};
+/// @throws as resolved_parameters
+[[nodiscard]] Digests digests_of(const Evict& stage);
 
 /// Scores a layer, the context's parameters completed.
 /// @throws InputError  when the layer lacks what the scorer needs
