@@ -199,7 +199,10 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
   gpu::CompressBlocksWork work;
   // What a stage looks at: whole blocks, or what leaves a residual.
   const std::int64_t positions = std::max(event.completed_blocks * setting.block_size, event.recompressed_positions);
+  // A latent vector is K and V in one and stored as K.
+  const bool is_latent = std::ranges::any_of(geometry_.model.layers, &LayerKind::is_latent);
   const auto quantized = [&](const Quantize& stage, bool is_key) {
+    if (is_latent && !is_key) return std::int64_t{0};
     if (find_codec(is_key ? stage.k_format : stage.v_format).bits == 16) return std::int64_t{0};
     if (stage.residual == 0) return positions;
     return std::max(event.recompressed_positions, is_key ? event.flushed_positions : event.flushed_values);
@@ -210,6 +213,7 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
   if (!has_work || setting.stages.empty()) return work;
   const std::int64_t heads = geometry_.batch * geometry_.model.num_kv_heads;
   const auto elements = static_cast<double>(positions) * static_cast<double>(geometry_.model.head_dim) * 2;  // K and V
+  const double stored_elements = is_latent ? elements / 2 : elements;
   work.num_blocks = heads * std::max<std::int64_t>(1, compressed_blocks(event));
   work.chunk_bytes = static_cast<Bytes>(geometry_.page_size * geometry_.model.head_dim * 2);
   double read_elements = 0;
@@ -224,40 +228,48 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
       flops += elements * queries_of(*evict, needs, setting, geometry_.score_window) *
                group;  // q.k for every position and query of the group
       flops += elements / 2 * needs.flops_per_key_element;
-      read_elements += (needs.keys ? elements / 2 : 0) + (needs.values ? elements / 2 : 0);
+      const bool reads_values = needs.values && !(is_latent && needs.keys);
+      read_elements += (needs.keys ? elements / 2 : 0) + (reads_values ? elements / 2 : 0);
       if (evict->critical) {  // W_o v for every position and query head of the group
         flops += elements * static_cast<double>(geometry_.model.hidden_size) * group;
         read_elements += elements / 2;
       }
-      const double kept = static_cast<double>(evict->keep) * 1e-6;
+      double kept = static_cast<double>(evict->keep) * 1e-6;
+      double kept_entries = kept * static_cast<double>(num_positions_);
+      if (const std::int64_t target = geometry_.schedule.decode_target;
+          target > 0 && event.recompressed_positions > 0) {
+        // What was chosen from are the target of the last time and the tokens since, not the context.
+        kept_entries = static_cast<double>(std::min(target, event.recompressed_positions));
+        kept = kept_entries / static_cast<double>(event.recompressed_positions);
+      }
       if (evict->rest == Rest::values || evict->rest == Rest::weighted || evict->rest == Rest::votes) {
         // Each evicted key against each kept one.
-        flops += elements * (1 - kept) * kept * static_cast<double>(num_positions_);
-        read_elements += elements;
+        flops += elements * (1 - kept) * kept_entries;
+        read_elements += stored_elements;
       } else if (evict->rest == Rest::following) {
         flops += elements * (1 - kept) * static_cast<double>(evict->spread);
         read_elements += elements / 2;
       } else if (evict->rest == Rest::neighbours) {  // a cosine, a distance and a weighted sum
-        flops += 4 * elements;
-        read_elements += elements;
+        flops += 4 * stored_elements;
+        read_elements += stored_elements;
       } else if (evict->rest == Rest::compensated) {
-        flops += elements * (1 - kept);
-        read_elements += elements;
+        flops += stored_elements * (1 - kept);
+        read_elements += stored_elements;
       }
       if (const Digests digests = digests_of(*evict); digests.page > 0) {
         written_elements += elements / 2 * static_cast<double>(digests.vectors) / static_cast<double>(digests.page);
       }
       stored_share *= kept;
     } else if (const auto* pool = std::get_if<Pool>(&stage)) {
-      flops += elements;
-      read_elements += elements;
+      flops += stored_elements;
+      read_elements += stored_elements;
       stored_share /= static_cast<double>(pool->width);
-      written_elements += elements * stored_share;
+      written_elements += stored_elements * stored_share;
     } else if (const auto* low_rank = std::get_if<LowRank>(&stage)) {
       const std::int64_t head_dim = geometry_.model.head_dim;
       for (const bool is_key : {true, false}) {
         const std::int64_t columns = low_rank->columns(is_key, head_dim);
-        if (columns >= head_dim) continue;
+        if (columns >= head_dim || (is_latent && !is_key)) continue;
         if (low_rank->scope == BasisScope::block) {
           // Thin SVD of a [B, d] block: about 6 B d min(B, d) + 20 min^3 flops (Golub and Van Loan, Matrix
           // Computations, 8.6.3).
@@ -274,6 +286,7 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
       }
     } else if (const auto* quantize = std::get_if<Quantize>(&stage)) {
       for (const bool is_key : {true, false}) {
+        if (quantized(*quantize, is_key) == 0) continue;
         const CodecUse use{&find_codec(is_key ? quantize->k_format : quantize->v_format), quantize, is_key,
                            geometry_.model.head_dim};
         const double encoded = static_cast<double>(quantized(*quantize, is_key)) *

@@ -53,8 +53,10 @@ RecordedScores some_scores() {
   return scores;
 }
 
-gpu::CompressBlocksWork whole_work(const Compression& setting, const CacheEvent& event = {.completed_blocks = 1}) {
-  const CacheTimeline timeline({.model = small_model(), .setting = setting, .batch = 3}, some_scores(), kPositions);
+gpu::CompressBlocksWork whole_work(const Compression& setting, const CacheEvent& event = {.completed_blocks = 1},
+                                   const Model& model = small_model(), const CacheSchedule& schedule = {}) {
+  const CacheTimeline timeline({.model = model, .setting = setting, .batch = 3, .schedule = schedule}, some_scores(),
+                               kPositions);
   return timeline.compression_work(event);
 }
 
@@ -132,6 +134,26 @@ TEST(CompressionWork, OfMergingComparesEachEvictedKeyWithEachKept) {
   for (const Rest rest : {Rest::values, Rest::weighted, Rest::votes}) EXPECT_EQ(settling(rest), (Work{19200, 2048, 0}));
 }
 
+// Brought back to 24 entries from 32: 8 of 32 go, 256 of 1,024 elements, each against 24 keys or spread over 8 followers. The keep
+// ratio (that of a context) and the 100 positions play no part.
+TEST(CompressionWork, OfMergingToATargetIsThatOfTheEntriesAtHand) {
+  const auto settling_to_target = [](Rest rest, PartsPerMillion keep) {
+    const auto work_of = [keep](Rest what) {
+      Evict stage = newest(what);
+      stage.keep = keep;
+      return whole_work(blocks_of_32({stage}), {.recompressed_positions = 32}, small_model(),
+                        {.decode_target = 24, .decode_every = 8});
+    };
+    const gpu::CompressBlocksWork with = work_of(rest);
+    const gpu::CompressBlocksWork without = work_of(Rest::dropped);
+    return Work{(with.flops - without.flops) / kHeads, (with.read_bytes - without.read_bytes) / kHeads, 0};
+  };
+  for (const PartsPerMillion keep : {10'000, 240'000}) {
+    EXPECT_EQ(settling_to_target(Rest::weighted, keep), (Work{6144, 2048, 0}));
+    EXPECT_EQ(settling_to_target(Rest::following, keep), (Work{2048, 1024, 0}));
+  }
+}
+
 // 768 evicted elements of K and V spread over 8 followers; V alone is read.
 TEST(CompressionWork, OfSpreadingReadsValuesOnly) {
   EXPECT_EQ(settling(Rest::following), (Work{6144, 1024, 0}));
@@ -155,6 +177,25 @@ TEST(CompressionWork, OfQuantizingIsThatOfWhatTheStagesBeforeLeave) {
   EXPECT_EQ(alone.flops, 4 * (stacked.flops - without.flops));
   EXPECT_EQ(alone.read, 2048);
   EXPECT_EQ(alone.written, 1280);
+}
+
+// A latent vector of 16 channels is K and V in one: 512 elements of a block are read, 1,024 B. int8 in groups of 16 writes 10 bits of
+// each, 640 B, whatever is said of V; a pool of 4 adds each once and writes a quarter.
+TEST(CompressionWork, OfALatentVectorIsThatOfOneTensor) {
+  Model model = small_model();
+  model.num_kv_heads = 1;
+  model.layers = {{.count = 1, .k_bytes = 32, .v_bytes = 0, .num_kv_heads = 1, .is_latent = true}};
+  model.kind_of_layer = {0};
+  const auto of_sequence = [&model](const Stage& stage) {
+    const gpu::CompressBlocksWork whole = whole_work(blocks_of_32({stage}), {.completed_blocks = 1}, model);
+    return Work{whole.flops / 3, whole.read_bytes / 3, whole.write_bytes / 3};
+  };
+  const Work keys = of_sequence(Quantize{.k_format = "int8", .v_format = "fp16", .group = 16});
+  EXPECT_EQ(keys.read, 1024);
+  EXPECT_EQ(keys.written, 640);
+  EXPECT_EQ(of_sequence(Quantize{.k_format = "int8", .v_format = "int8", .group = 16}), keys);
+  EXPECT_EQ(of_sequence(Quantize{.k_format = "fp16", .v_format = "int8", .group = 16}), (Work{0, 0, 0}));
+  EXPECT_EQ(of_sequence(Pool{.width = 4}), (Work{512, 1024, 128 * 2}));
 }
 
 // Two products and a sum an element that moves: ranks close behind every gap (100 keys of 16 channels), smoothing turns the
