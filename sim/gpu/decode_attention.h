@@ -9,8 +9,9 @@
 // Loads run ahead of the arithmetic; the arithmetic's parts follow one another in the same warps. Blocks run in waves
 // over the SMs; device memory and L2 bound the whole, except for the overhead of the first wave, when nothing streams yet.
 // Then the splits are joined.
-//   duration = max(host, launch + fixed + sequences + regroup + overhead
-//                        + ((waves - overhead)^4 + max(HBM time, L2 time)^4)^(1/4) + combine)
+//   duration = max(host, launch + fixed + sequences + regroup + overhead + body + combine)
+//   body = the waves without the first overhead on a memory that needs max(HBM time, L2 time): wave by wave, and near
+//          saturation both slow each other down by (1 + asked^6)^(1/6) (block_dispatch.h, time_on_shared_memory)
 //
 // Example: 64 tasks of 4,096 fp16 entries, head_dim 128, are 64 x 2 x 1 MiB = 134 MB: 42.6 us at 3.15 TB/s. 132 SMs, two
 // blocks a task, each 16 tiles of 128 entries: 1 MiB at 32 KiB / 370 ns is 11.8 us a wave, and memory binds.

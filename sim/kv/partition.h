@@ -76,9 +76,12 @@ struct Block {
 
 /// The setting as the text sees it when `shift` more tokens stand in front of it. Example: grid_offset 2, block_size 64,
 /// shift 63: grid_offset 1; padded: unchanged.
+/// Approximation: windows that overlap begin with the first whose own stride reaches the text. Behind a stride or more
+/// of other text the window before it covers the first halo - grid_offset positions, too, and is left out: blocks of 128, a
+/// halo of 32, 96 tokens in front: the window of those also reads positions 0..31.
 [[nodiscard]] Compression behind_prefix(const Compression& setting, std::int64_t shift);
 
-/// behind_prefix() depends on the shift modulo this only; 0: on all of it.
+/// behind_prefix() depends on the shift modulo this only; 0: on all of it. For windows that overlap within its approximation.
 [[nodiscard]] std::int64_t prefix_period(const Compression& setting);
 
 /// num - floor(num * (1 - keep)), computed exactly: 10 % of 10 is 1, 50 % of 9 is 5.

@@ -11,8 +11,7 @@ namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
 
-/// Distance in ratio: pairs are equally spaced in the logarithm. But a block size is compared with it by difference of turns, so the
-/// nearest is the one with block_size / wavelength nearest to 1.
+/// Nearest in ratio: pairs are equally spaced in the logarithm.
 std::size_t nearest_pair(std::span<const double> wavelengths, double tokens) {
   std::size_t best = 0;
   for (std::size_t pair = 1; pair < wavelengths.size(); ++pair) {
