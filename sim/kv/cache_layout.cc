@@ -18,7 +18,10 @@ struct SharedPage {
   bool is_copy = false;
 
   [[nodiscard]] auto key() const {
-    const auto form_key = [](const StoredForm& form) { return std::tuple(form.kind, form.columns, form.codec); };
+    // All of a form, as its equality: forms that a pool tells apart never share a page.
+    const auto form_key = [](const StoredForm& form) {
+      return std::tuple(form.kind, form.bits, form.columns, form.codec, form.row_bytes, form.rank, form.layers);
+    };
     return std::tuple(form_key(k_form), form_key(v_form), positions_per_page, index, is_copy);
   }
   bool operator==(const SharedPage& other) const { return key() == other.key(); }

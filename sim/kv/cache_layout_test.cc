@@ -46,6 +46,19 @@ TEST(CacheLayout, SharedPagesAreNotCompacted) {
   EXPECT_EQ(layer_bytes(layer_pools(layer, 16, CacheLayout::shared)).num_pages, 4);
 }
 
+// Two runs of one page in int4, one with its scales in the rows: 4 B of codes for 8 channels, and 4 + 4 B. Rows of either kind need
+// a page of their own: 16 * 4 + 16 * 8 B of K, as much of V. So it is per head, too: 8 entries of each.
+TEST(CacheLayout, RowsOfOtherBytesHaveTheirOwnSharedPage) {
+  const StoredForm bare{StoredForm::Kind::coded, 4, 8, "int4", 4};
+  const StoredForm with_scales{StoredForm::Kind::coded, 4, 8, "int4", 8};
+  HeadCache head;
+  head.segments = {{0, 8, 8, bare, bare, 0, 0}, {8, 16, 8, with_scales, with_scales, 0, 0}};
+  const LayerCache layer{.heads = {head}};
+  for (const CacheLayout layout : {CacheLayout::shared, CacheLayout::per_head}) {
+    EXPECT_EQ(layer_bytes(layer_pools(layer, 16, layout)).total, 2 * (16 * 4 + 16 * 8));
+  }
+}
+
 // Field case C13: 2 x 80 layers x 32,768 x 8 heads x 128 x 2 B = 10,737,418,240 B: one layer's head is exact in 64
 // bits.
 TEST(CacheLayout, LargeGeometriesAreExact) {
