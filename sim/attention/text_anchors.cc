@@ -35,10 +35,6 @@ bool is_break(char c) {
   return c == '\n' || c == '\r';
 }
 
-bool has_break(const std::string& token) {
-  return std::ranges::any_of(token, is_break);
-}
-
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (is_space(text.front()) || is_break(text.front()))) text.remove_prefix(1);
   while (!text.empty() && (is_space(text.back()) || is_break(text.back()))) text.remove_suffix(1);
@@ -53,16 +49,24 @@ std::vector<std::int64_t> numbers(const std::vector<std::string>& tokens) {
   return found;
 }
 
+/// Appended once, however often it is found in a row.
+void add(std::int64_t index, std::vector<std::int64_t>& found) {
+  if (found.empty() || found.back() != index) found.push_back(index);
+}
+
 std::vector<std::int64_t> starts(const std::vector<std::string>& tokens, bool of_sentences) {
   std::vector<std::int64_t> found;
   bool is_start = true;
   for (std::size_t index = 0; index < tokens.size(); ++index) {
-    const std::string_view word = trimmed(tokens[index]);
-    if (is_start && !word.empty()) {
-      found.push_back(static_cast<std::int64_t>(index));
-      is_start = false;
+    for (const char c : tokens[index]) {
+      if (is_break(c)) {
+        is_start = true;
+      } else if (is_start && !is_space(c)) {
+        add(static_cast<std::int64_t>(index), found);
+        is_start = false;
+      }
     }
-    if (has_break(tokens[index])) is_start = true;
+    const std::string_view word = trimmed(tokens[index]);
     if (of_sentences && !word.empty() && (word.back() == '.' || word.back() == '?' || word.back() == '!')) {
       is_start = true;
     }
@@ -92,26 +96,38 @@ std::vector<std::int64_t> names(const std::vector<std::string>& tokens) {
   return found;
 }
 
+bool is_heading(std::string_view text) {
+  const auto words = std::ranges::count_if(text, is_space) + 1;
+  const bool has_capitals_only = std::ranges::any_of(text, is_upper) && std::ranges::none_of(text, is_lower);
+  return !text.empty() && words <= kLongestHeading && (text.front() == '#' || text.back() == ':' || has_capitals_only);
+}
+
+/// A token with a break in it belongs to the lines of which it holds more than spaces.
 std::vector<std::int64_t> headings(const std::vector<std::string>& tokens) {
   std::vector<std::int64_t> found;
-  std::size_t begin = 0;
-  while (begin < tokens.size()) {
-    std::size_t end = begin;
-    std::string line;
-    for (; end < tokens.size(); ++end) {
-      line += tokens[end];
-      if (has_break(tokens[end])) break;
+  std::string line;
+  std::int64_t first = -1;
+  std::int64_t last = -1;
+  const auto end_line = [&] {
+    if (first >= 0 && is_heading(trimmed(line))) {
+      for (std::int64_t index = first; index <= last; ++index) add(index, found);
     }
-    const std::string_view text = trimmed(line);
-    const auto words = std::ranges::count_if(text, is_space) + 1;
-    const bool has_capitals_only = std::ranges::any_of(text, is_upper) && std::ranges::none_of(text, is_lower);
-    if (!text.empty() && words <= kLongestHeading && (text.front() == '#' || text.back() == ':' || has_capitals_only)) {
-      for (std::size_t index = begin; index < std::min(end, tokens.size()); ++index) {
-        found.push_back(static_cast<std::int64_t>(index));
+    line.clear();
+    first = -1;
+  };
+  for (std::size_t index = 0; index < tokens.size(); ++index) {
+    for (const char c : tokens[index]) {
+      if (is_break(c)) {
+        end_line();
+        continue;
       }
+      line += c;
+      if (is_space(c)) continue;
+      if (first < 0) first = static_cast<std::int64_t>(index);
+      last = static_cast<std::int64_t>(index);
     }
-    begin = end + 1;
   }
+  end_line();
   return found;
 }
 

@@ -32,6 +32,13 @@ TEST(TextAnchors, ParagraphsBeginAfterLineBreaks) {
               ElementsAre(0, 4, 7));
 }
 
+// A break and the word behind it may be one token: the paragraph begins there, and the word is no name inside a sentence.
+TEST(TextAnchors, ATokenThatBeginsWithABreakBeginsTheParagraph) {
+  const std::vector<std::string> tokens{"We", " met", ".\n", "Then", "\nAnn", " left", " Bob", " a\nb", " c"};
+  EXPECT_THAT(find_text_anchors(tokens, TextAnchor::paragraphs), ElementsAre(0, 3, 4, 7));
+  EXPECT_THAT(find_text_anchors(tokens, TextAnchor::names), ElementsAre(6));
+}
+
 TEST(TextAnchors, SentencesBeginAfterTheirMarks) {
   EXPECT_THAT(find_text_anchors({"One", ".", " Two", "?", " Three", " 3", "\n", "Four"}, TextAnchor::sentences),
               ElementsAre(0, 2, 4, 7));
@@ -41,6 +48,9 @@ TEST(TextAnchors, HeadingsAreShortLinesThatLookLikeOne) {
   EXPECT_THAT(find_text_anchors({"#", " Title", "\n", "Plain", " text", "\n", "List", ":", "\n", "LOUD", "\n", "x"},
                                 TextAnchor::headings),
               ElementsAre(0, 1, 6, 7, 9));
+  // The end of a line may be one token with the break, and the break one with the next line's beginning.
+  EXPECT_THAT(find_text_anchors({"Notes", ":\n", "x", "\nLOUD", " X", "\n\ny"}, TextAnchor::headings),
+              ElementsAre(0, 1, 3, 4));
   // Thirteen words that end with a colon are a sentence; twelve are still a heading.
   std::vector<std::string> longest(12, " word");
   longest.emplace_back(":");
