@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "kv/compression/compression.h"
 #include "kv/partition.h"
 
@@ -24,6 +26,53 @@ std::vector<std::int64_t> begins(const Compression& setting, std::int64_t num_po
   std::vector<std::int64_t> result;
   for (const Block& block : partition_blocks(setting, num_positions)) result.push_back(block.begin);
   return result;
+}
+
+/// Share of spans of `size` positions, one at each of 12 strides' places, that no window holds whole.
+double split_share(const Compression& setting, std::int64_t size) {
+  const std::int64_t num_places = 12 * block_stride(setting);
+  const std::vector<Block> blocks = partition_blocks(setting, num_places + size);
+  std::int64_t num_split = 0;
+  for (std::int64_t first = 0; first < num_places; ++first) {
+    const bool is_whole = std::ranges::any_of(
+        blocks, [&](const Block& block) { return block.begin <= first && first + size <= block.end; });
+    num_split += is_whole ? 0 : 1;
+  }
+  return static_cast<double>(num_split) / static_cast<double>(num_places);
+}
+
+// T12: max(0, s - 1 - h) / (B - h). B = 128, s = 14: 13 / 128 = 10.16 % without overlap, 0 with a halo of 32 (or of 13). s = 32:
+// 31 / 128 = 24.2 %, 15 / 112 = 13.4 % with a halo of 16 (an eighth), 0 with 32 (a quarter).
+TEST(OverlapPartition, SpansAsLongAsTheHaloAreNeverSplit) {
+  const Compression plain = bare(128, PartitionKind::fixed);
+  Compression eighth = bare(128, PartitionKind::overlap);
+  eighth.partition.overlap_ppm = 125'000;
+  const Compression quarter = bare(128, PartitionKind::overlap);
+  EXPECT_DOUBLE_EQ(split_share(plain, 14), 13.0 / 128);
+  EXPECT_EQ(split_share(eighth, 14), 0);
+  EXPECT_EQ(split_share(quarter, 14), 0);
+  EXPECT_DOUBLE_EQ(split_share(plain, 32), 31.0 / 128);
+  EXPECT_DOUBLE_EQ(split_share(eighth, 32), 15.0 / 112);
+  EXPECT_EQ(split_share(quarter, 32), 0);
+}
+
+// Halo 0.25 * 64 = 16: windows every 48 positions. Scored only, they are plain blocks; a quantized halo moves no window.
+TEST(GridKey, IsEqualWhereBlocksBeginAndEndAlike) {
+  Compression fixed = bare(64, PartitionKind::fixed);
+  fixed.grid_offset = 2;
+  EXPECT_EQ(grid_key(fixed), "64 2 64");
+  Compression other = fixed;
+  other.partition.kind = PartitionKind::random_offset;
+  EXPECT_EQ(grid_key(other), "64 2 64");
+  other.partition.kind = PartitionKind::overlap;
+  EXPECT_EQ(grid_key(other), "64 2 48");
+  other.partition.storage = OverlapStorage::quantized_halo;
+  EXPECT_EQ(grid_key(other), "64 2 48");
+  other.partition.storage = OverlapStorage::score_only;
+  EXPECT_EQ(grid_key(other), "64 2 64");
+  other.partition.kind = PartitionKind::content;
+  other.partition.boundaries = {{10, 70}, 2048};
+  EXPECT_EQ(grid_key(other), "64 2 64 of 2048: 10 70");
 }
 
 TEST(OverlapPartition, WindowsBeginEveryStride) {

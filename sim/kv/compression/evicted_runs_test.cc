@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 #include "base/random.h"
 
@@ -52,6 +54,39 @@ TEST(EvictedRuns, LowestBlockGoes) {
   // A sink protects it; the next lowest goes instead.
   setting.sinks = 1;
   EXPECT_EQ(evicted_runs(setting, 6, {{0, 1, 2, 3, 3, 0}}), (std::vector<PositionRuns>{{{4, 6}}}));
+}
+
+// T13: each of N / B blocks stays with probability f = 1/2, so the kept mass of uniform attention, the share of positions, has
+// sd sqrt(f (1 - f) B / N): 1/16, 0.088 and 1/8 at N = 4,096 and B = 64, 128, 256. Of 2,000 masks an sd is good to 1 / sqrt(4000)
+// = 1.6 %, its own sd; 6 % are nearly four. The mean 1/2 is good to 0.125 / sqrt(2000) = 0.003.
+TEST(EvictedRuns, KeptMassOfRandomBlocksSpreadsWithTheRootOfTheirSize) {
+  constexpr std::int64_t kLong = 4096;
+  constexpr int kMasks = 2000;
+  Evict at_random;
+  at_random.block_score = BlockScore::mean;
+  at_random.threshold = 0.5;
+  RandomStream random(13, "test.kept_mass");
+  for (const std::int64_t block_size : {64, 128, 256}) {
+    Compression setting = setting_of(block_size, 0, {at_random});
+    setting.sinks = 0;
+    setting.window = 0;
+    double sum = 0;
+    double squares = 0;
+    for (int mask = 0; mask < kMasks; ++mask) {
+      LayerScores scores(1);
+      for (std::int64_t begin = 0; begin < kLong; begin += block_size) {
+        const double drawn = random.uniform() < 0.5 ? 0 : 1;
+        scores[0].insert(scores[0].end(), static_cast<std::size_t>(block_size), drawn);
+      }
+      const auto evicted = num_positions_of(evicted_runs(setting, kLong, scores)[0]);
+      const double kept = 1 - static_cast<double>(evicted) / kLong;
+      sum += kept;
+      squares += (kept - 0.5) * (kept - 0.5);
+    }
+    const double sd = std::sqrt(0.25 * static_cast<double>(block_size) / kLong);
+    EXPECT_NEAR(sum / kMasks, 0.5, 0.01) << block_size;
+    EXPECT_NEAR(std::sqrt(squares / kMasks), sd, 0.06 * sd) << block_size;
+  }
 }
 
 TEST(EvictedRuns, NeighbouringBlocksAreOneRun) {

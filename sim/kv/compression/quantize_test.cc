@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kv/cache_layout.h"
 #include "kv/cache_timeline.h"
 
 namespace kvtide::kv {
@@ -41,6 +42,25 @@ TEST(Quantize, ResidualFromThePromptStoresTheWholePrompt) {
   // 40 tokens after a prompt of 160 wait, keys and values alike.
   EXPECT_EQ(num_fp16(pools(160).k), 40);
   EXPECT_EQ(num_fp16(pools(160).v), 40);
+}
+
+// T17: 2 bits, and 32 bits of scale and zero point for each 32: 3 bits. Of lengths that residual 128 divides no key and 128 values
+// are in fp16, 13 bits more each: 3 + 13 * 128 / (2 n) over K and V, which is 3.41, 3.20 and 3.03.
+TEST(Quantize, EffectiveBitsFallWithTheLength) {
+  constexpr std::int64_t kHeadDim = 128;
+  const auto bits_at = [](std::int64_t num_positions) {
+    Compression setting = with_residual(128, 128, 0);
+    auto& stage = std::get<Quantize>(setting.stages.front());
+    stage.k_format = stage.v_format = "int2";
+    stage.group = 32;
+    stage.v_axis = GroupAxis::token;
+    const LayerCache layer = compress_layer(setting, num_positions, 1, kHeadDim, {}, nullptr);
+    const Bytes bytes = layer_bytes(layer_pools(layer, 16, CacheLayout::per_head)).total;
+    return static_cast<double>(bytes) * 8 / static_cast<double>(2 * num_positions * kHeadDim);
+  };
+  EXPECT_EQ(bits_at(2048), 3 + 0.40625);
+  EXPECT_EQ(bits_at(4096), 3 + 0.203125);
+  EXPECT_EQ(bits_at(32768), 3 + 0.025390625);
 }
 
 std::vector<std::int64_t> flush_steps(std::int64_t prompt, std::int64_t residual, std::int64_t start) {
