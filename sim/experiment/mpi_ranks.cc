@@ -176,11 +176,12 @@ void MpiRanks::serve(const Experiment& experiment, const Evaluate& evaluate) {
     MPI_Recv(&index, 1, MPI_INT64_T, 0, kRunTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (index == kStop) return;
     const Run& run = experiment.runs[row_of(experiment, index)];
-    std::vector<char> bytes;  // empty when even the failure cannot be written: rank 0 says so
+    std::vector<char> bytes;  // empty where nothing can be written, or more than one message holds: rank 0 says so
     try {
       const std::string path = scratch_path(index);
       write_run_file(path, run.key, kOnTheWay, evaluate_safely(evaluate, run));
       bytes = take_file(path);
+      if (!std::in_range<int>(bytes.size())) bytes.clear();
     } catch (const Error&) {
       bytes.clear();
     }
