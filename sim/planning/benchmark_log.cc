@@ -23,6 +23,7 @@ constexpr double kLeastRate = 1e-4;  // requests/s
 struct Figures {
   std::int64_t line = 1;
   std::map<std::string, double> values;
+  std::map<std::string, double> announced{};  ///< what the client was told, before the block
 };
 
 /// Printed names, in lower case without units, -> JSON names.
@@ -40,6 +41,12 @@ const std::map<std::string, std::string>& printed_names() {
       {"max reqeust concurrency", "max_concurrency"},  // as SGLang spells it
   };
   return names;
+}
+
+/// A line of "=" alone. A block that was cut short ends where the next run is announced: that stands above a block's times.
+bool ends_block(const std::string& line, const std::string& key, const Figures& block) {
+  if (line.find('=') != std::string::npos && line.find_first_not_of("= \t\r") == std::string::npos) return true;
+  return (key == "request_rate" || key == "max_concurrency") && block.values.contains("mean_tpot_ms");
 }
 
 /// None for what is no number; infinity for "inf".
@@ -123,6 +130,8 @@ std::vector<MeasuredRun> read_benchmarks(const std::string& text, const std::str
   std::istringstream lines(text);
   std::string line;
   std::int64_t number = 0;
+  std::map<std::string, double> announced;
+  bool is_in_block = false;
   if (first != std::string::npos && text[first] == '{' && text.find("\n{", first) == std::string::npos) {
     found.push_back(figures_of_json(text, name, 1));  // over any number of lines
     lines.str("");
@@ -134,12 +143,26 @@ std::vector<MeasuredRun> read_benchmarks(const std::string& text, const std::str
     double value = 0;
     if (is_object(line)) {
       found.push_back(figures_of_json(line, name, number));
-    } else if (line.find("Serving Benchmark Result") != std::string::npos) {
-      found.push_back({.line = number, .values = {}});
-    } else if (!found.empty() && read_printed(line, key, value)) {
-      found.back().values.emplace(key, value);  // the first: a block's own
+      is_in_block = false;
+      announced.clear();
+      continue;
+    }
+    if (line.find("Serving Benchmark Result") != std::string::npos) {
+      found.push_back({.line = number, .values = {}, .announced = std::move(announced)});
+      is_in_block = true;
+      announced.clear();
+      continue;
+    }
+    const bool has_figure = read_printed(line, key, value);
+    is_in_block = is_in_block && !ends_block(line, key, found.back());
+    if (!has_figure) continue;
+    if (is_in_block) {
+      found.back().values.emplace(key, value);
+    } else {
+      announced.insert_or_assign(key, value);
     }
   }
+  for (Figures& figures : found) figures.values.merge(figures.announced);  // a block's own figures stay
   std::vector<MeasuredRun> runs;
   runs.reserve(found.size());
   for (const Figures& figures : found) runs.push_back(run_of(figures, name));

@@ -1,8 +1,9 @@
 #pragma once
 // What vLLM's and SGLang's serving benchmarks print or save: one run a block of text, or one JSON object.
 //
-// Text: "Mean TPOT (ms):   24.31" below a line with "Serving Benchmark Result"; what the client was told stands before or inside. JSON:
-// the saved result of either, one object a file or a line. Both name the same figures.
+// Text: "Mean TPOT (ms):   24.31" below a line with "Serving Benchmark Result", down to a line of "=" alone; what the client was told stands
+// before that block or inside, where the block's own word counts. JSON: the saved result of either, one object a file or a line. Both name
+// the same figures.
 
 #include <cstdint>
 #include <string>

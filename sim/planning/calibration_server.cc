@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/quoted_text.h"
@@ -24,6 +25,37 @@ struct Machine {
   gpu::Gpu gpu;
   serving::MachineStepTime step_time;
   serving::EngineSettings engine;
+};
+
+/// Sends a request when it arrives and fewer than so many are under way, else when one of those is answered.
+class InFlightLimit : public serving::RequestSource {
+ public:
+  /// @param source  outlives this object  @param most  0: no limit
+  InFlightLimit(serving::RequestSource& source, std::int64_t most) : source_(source), most_(most) {}
+
+  [[nodiscard]] std::optional<Picoseconds> next_arrival() const override {
+    const std::optional<Picoseconds> next = source_.next_arrival();
+    if (!next || (most_ > 0 && in_flight_ >= most_)) return std::nullopt;
+    return std::max(*next, earliest_);
+  }
+  [[nodiscard]] serving::Request take() override {
+    const Picoseconds now = *next_arrival();
+    serving::Request request = source_.take();
+    request.arrival = now;
+    ++in_flight_;
+    return request;
+  }
+  void on_finish(Picoseconds now) override {
+    --in_flight_;
+    if (most_ > 0) earliest_ = now;
+    source_.on_finish(now);
+  }
+
+ private:
+  serving::RequestSource& source_;
+  std::int64_t most_;
+  std::int64_t in_flight_ = 0;
+  Picoseconds earliest_{0};
 };
 
 experiment::Run run_of(const BenchmarkedServer& server) {
@@ -72,9 +104,10 @@ PredictRun predict_on(const BenchmarkedServer& server) {
       workload.users =
           measured.concurrency > 0 ? std::min(measured.concurrency, workload.num_requests) : workload.num_requests;
     }
-    const auto source = serving::draw_requests(workload, engine.block_size, 1);
+    const auto drawn = serving::draw_requests(workload, engine.block_size, 1);
+    InFlightLimit source(*drawn, measured.rate > 0 ? measured.concurrency : 0);
     const serving::ServingOutcome outcome =
-        serving::serve(*source, engine, step_time, {.shared_block_tokens = engine.block_size});
+        serving::serve(source, engine, step_time, {.shared_block_tokens = engine.block_size});
     PredictedRun predicted;
     std::int64_t with_tpot = 0;
     for (const serving::RequestTimes& times : outcome.requests) {

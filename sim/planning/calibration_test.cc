@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "planning/calibration_server.h"
 
 namespace kvtide::planning {
 namespace {
@@ -48,6 +49,27 @@ TEST(Benchmarks, PrintedBlocksAreRuns) {
   EXPECT_EQ(runs[1].concurrency, 32);
 }
 
+// What the client prints before it begins belongs to the run that follows: here 1 /s, then all at once, then 2 /s with at most 4 in
+// flight, behind a block that was cut short before its closing line.
+TEST(Benchmarks, WhatIsSaidBeforeABlockBelongsToIt) {
+  const std::string figures =
+      "Successful requests: 50\nTotal input tokens: 5000\nTotal generated tokens: 1000\nMean TTFT (ms): 50\n"
+      "Mean TPOT (ms): 7\n";
+  const std::string head = "=== Serving Benchmark Result ===\n", end = "==========\n";
+  const std::vector<MeasuredRun> runs =
+      read_benchmarks("Traffic request rate: 1.0\n" + head + figures + end + "Traffic request rate: inf\n" + head +
+                          figures + "Traffic request rate: 2.0\nMaximum request concurrency: 4\n" + head +
+                          "Request rate configured (RPS): 2.50\n" + figures + end,
+                      "log");
+  ASSERT_EQ(runs.size(), 3U);
+  EXPECT_DOUBLE_EQ(runs[0].rate, 1);
+  EXPECT_EQ(runs[0].concurrency, 0);
+  EXPECT_DOUBLE_EQ(runs[1].rate, 0);
+  EXPECT_EQ(runs[1].concurrency, 0);
+  EXPECT_DOUBLE_EQ(runs[2].rate, 2.5);  // the block's own word
+  EXPECT_EQ(runs[2].concurrency, 4);
+}
+
 TEST(Benchmarks, SavedResultsAreAnObjectALineOrAFile) {
   const std::string object =
       R"({"completed": 10, "total_input_tokens": 100, "total_output_tokens": 50, "mean_ttft_ms": 5, "mean_tpot_ms": 2, "request_rate": "inf", "max_concurrency": null, "ttfts": [0.1]})";
@@ -73,6 +95,20 @@ TEST(Benchmarks, WhatIsMissingIsNamedWithItsLine) {
   EXPECT_THAT(message(""), HasSubstr("no run"));
   EXPECT_THAT(message("{\"completed\": -3}"), HasSubstr("completed above 0"));
   EXPECT_THAT(message("{\"completed\": 0.5}"), HasSubstr("completed: expected a whole number"));  // else a run of none
+}
+
+// 100 /s of requests that last a second or so: without a limit most of 50 run at once, with one of 2 at most two do. A step of 2 sequences
+// is a smaller one, and nobody waits for more than one prompt; 1 /s alone never has two under way for long.
+TEST(BenchmarkedServer, KeepsTheLimitOfRequestsInFlightBesideARate) {
+  const PredictRun predict = predict_on({.model = "smollm2-135m", .gpu = "l4"});
+  MeasuredRun run{.rate = 100, .requests = 50, .mean_input = 500, .mean_output = 300};
+  const PredictedRun open = predict(run, {});
+  run.concurrency = 2;
+  const PredictedRun limited = predict(run, {});
+  EXPECT_LT(limited.tpot, 0.9 * open.tpot);
+  MeasuredRun users{.concurrency = 2, .requests = 50, .mean_input = 500, .mean_output = 300};
+  const PredictedRun closed = predict(users, {});
+  EXPECT_NEAR(limited.tpot / closed.tpot, 1, 0.02);  // so fast that two are always under way
 }
 
 /// A server whose step takes `base` seconds at each run's concurrency.
