@@ -1,5 +1,7 @@
 #include "serving/profile_tables.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,6 +17,17 @@ namespace {
 using config::CsvTable;
 
 constexpr double kLargest = 1e12;
+constexpr std::size_t kMostCells = std::size_t{1} << 22;
+
+/// @param first_line  of the rows  @throws InputError naming the file and that line
+GridTable table_of(const std::string& path, std::size_t first_line, const std::vector<std::vector<double>>& points,
+                   const std::vector<double>& values) {
+  try {
+    return GridTable(points, values);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}:{}: {}", path, first_line, error.what()));
+  }
+}
 
 /// Index of the grid interval that holds `value`, and the weight of its upper end.
 std::pair<std::size_t, double> locate(const std::vector<double>& axis, double value) {
@@ -53,6 +66,11 @@ GridTable::GridTable(const std::vector<std::vector<double>>& points, const std::
   for (std::size_t axis = axes_.size(); axis-- > 0;) {
     strides_[axis] = size;
     size *= axes_[axis].size();
+    if (size > kMostCells) {
+      throw InputError(fmt::format(
+          "{} measured points span a grid of more than {} cells: expected rows that share their coordinates",
+          points.size(), kMostCells));
+    }
   }
   values_.assign(size, std::numeric_limits<double>::quiet_NaN());
   for (std::size_t row = 0; row < points.size(); ++row) {
@@ -126,8 +144,10 @@ ProfileTables::ProfileTables(const std::string& prefix, std::int64_t num_layers,
       all_reduce_(all_reduce),
       dense_(read_layers(prefix + ".dense.csv", "tokens")),
       per_sequence_(read_layers(prefix + ".per_sequence.csv", "sequences")) {
-  const CsvTable table = CsvTable::load(prefix + ".attention.csv");
+  const std::string path = prefix + ".attention.csv";
+  const CsvTable table = CsvTable::load(path);
   std::vector<std::vector<double>> points[3];
+  std::size_t first_line[3] = {1, 1, 1};
   std::vector<double> times[3];
   double kv_sum = 0, kv_square = 0, time_sum = 0, kv_time = 0, count = 0;
   for (std::size_t row = 0; row < table.num_rows(); ++row) {
@@ -137,6 +157,7 @@ ProfileTables::ProfileTables(const std::string& prefix, std::int64_t num_layers,
     const double kv_decode = table.number(row, "kv_decode", 0, kLargest);
     const double time = table.number(row, "time_us", 0, kLargest);
     const int kind = chunk == 0 ? 1 : decodes == 0 ? 0 : 2;
+    if (points[kind].empty()) first_line[kind] = row + 2;
     points[kind].push_back(kind == 0   ? std::vector{chunk, kv_prefill}
                            : kind == 1 ? std::vector{decodes, kv_decode}
                                        : std::vector{chunk, kv_prefill, decodes, kv_decode});
@@ -146,9 +167,12 @@ ProfileTables::ProfileTables(const std::string& prefix, std::int64_t num_layers,
       kv_sum += kv, kv_square += kv * kv, time_sum += time, kv_time += kv * time, ++count;
     }
   }
-  prefill_ = std::make_unique<GridTable>(points[0], times[0]);
-  decode_ = std::make_unique<GridTable>(points[1], times[1]);
-  mixed_ = std::make_unique<GridTable>(points[2], times[2]);
+  const auto grid = [&](int kind) {
+    return std::make_unique<GridTable>(table_of(path, first_line[kind], points[kind], times[kind]));
+  };
+  prefill_ = grid(0);
+  decode_ = grid(1);
+  mixed_ = grid(2);
   if (count >= 2) {
     decode_us_per_kv_token_ = (count * kv_time - kv_sum * time_sum) / (count * kv_square - kv_sum * kv_sum);
   }

@@ -17,6 +17,7 @@ namespace kvtide::serving {
 class GridTable {
  public:
   /// @param points  [row][axis]  @param values  [row]
+  /// @throws InputError  no point, or a grid of more than 2^22 cells: points that share few coordinates span one far larger than they are
   GridTable(const std::vector<std::vector<double>>& points, const std::vector<double>& values);
   /// Beyond the last grid point of an axis the last two are continued. @return NaN where a needed corner is missing
   [[nodiscard]] double at(const std::vector<double>& point) const;

@@ -13,8 +13,9 @@ namespace kvtide::serving {
 namespace {
 
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 30;
-constexpr double kMaxSeconds = 9e6;  // 104 days, what picoseconds in 64 bits hold
-constexpr std::size_t kMaxIds = 1'000'000;
+constexpr double kMaxSeconds = 9e6;                          // 104 days, what picoseconds in 64 bits hold
+constexpr std::size_t kMaxIds = 1'000'000;                   // of a request
+constexpr std::size_t kMaxIdsOfFile = std::size_t{1} << 26;  // 0.5 GiB
 constexpr std::int64_t kMaxPriority = 1'000'000;
 
 struct IdColumn {
@@ -25,8 +26,9 @@ constexpr IdColumn kIdColumns[] = {{"hash_blocks", 512}, {"shared_prefix_blocks"
 
 }  // namespace
 
-std::vector<std::uint64_t> parse_block_ids(const std::string& text) {
+std::vector<std::uint64_t> parse_block_ids(const std::string& text, std::size_t most) {
   std::vector<std::uint64_t> ids;
+  std::uint64_t count = 0;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     std::uint64_t first = 0, last = 0;
@@ -38,10 +40,11 @@ std::vector<std::uint64_t> parse_block_ids(const std::string& text) {
       rest = second.ptr;
       error = second.ec;
     }
-    if (error != std::errc{} || rest != end || last < first || last - first >= kMaxIds - ids.size()) {
+    if (error != std::errc{} || rest != end || last < first || last - first >= kMaxIds - count) {
       throw InputError(fmt::format("expected block ids like \"0-3 7\", at most {}, got \"{}\"", kMaxIds, word));
     }
-    for (std::uint64_t id = first; id <= last; ++id) ids.push_back(id);
+    for (std::uint64_t id = first; id <= last && ids.size() < most; ++id) ids.push_back(id);
+    count += last - first + 1;
   }
   return ids;
 }
@@ -59,6 +62,7 @@ RequestTrace load_requests(const std::string& path, const std::string& arrival_c
     trace.shared_block_tokens = column.tokens;
   }
   const bool has_priority = has_column("priority");
+  std::size_t num_ids = 0;
   for (std::size_t row = 0; row < table.num_rows(); ++row) {
     Request request;
     if (has_column(arrival_column)) {
@@ -70,7 +74,10 @@ RequestTrace load_requests(const std::string& path, const std::string& arrival_c
     request.output_tokens = table.integer(row, "output_tokens", 1, kMaxTokens);
     if (!ids_column.empty()) {
       try {
-        request.shared_blocks = parse_block_ids(table.text(row, ids_column));
+        const std::int64_t blocks = ceil_div(request.input_tokens, trace.shared_block_tokens);
+        request.shared_blocks = parse_block_ids(table.text(row, ids_column), static_cast<std::size_t>(blocks));
+        num_ids += request.shared_blocks.size();
+        if (num_ids > kMaxIdsOfFile) throw InputError(fmt::format("more than {} block ids so far", kMaxIdsOfFile));
       } catch (const InputError& error) {
         throw InputError(fmt::format("{}:{}: {}: {}", path, row + 2, ids_column, error.what()));
       }

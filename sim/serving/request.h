@@ -30,12 +30,12 @@ struct RequestTrace {
 
 /// Reads `arrival_s` (absent: all at 0), `input_tokens`, `output_tokens`, `priority` (absent: 0) and, where there is one,
 /// `hash_blocks` (512 tokens an id), `shared_prefix_blocks` or `shared_prefix_block_ids` (16 tokens an id): ids apart by
-/// spaces, "a-b" is an inclusive range.
+/// spaces, "a-b" is an inclusive range. Ids beyond the prompt's last token are not kept; 2^26 in a file are the most.
 /// @param arrival_column  another name for arrival_s ("queued_s" of a measured run)
 /// @throws InputError with file, line and column
 [[nodiscard]] RequestTrace load_requests(const std::string& path, const std::string& arrival_column = "arrival_s");
 
-/// "0-2 7" -> 0, 1, 2, 7. @throws InputError on anything else, or on more than a million ids
-[[nodiscard]] std::vector<std::uint64_t> parse_block_ids(const std::string& text);
+/// "0-2 7" -> 0, 1, 2, 7; the first `most` of them. @throws InputError on anything else, or on more than a million ids
+[[nodiscard]] std::vector<std::uint64_t> parse_block_ids(const std::string& text, std::size_t most = 1'000'000);
 
 }  // namespace kvtide::serving

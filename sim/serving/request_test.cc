@@ -50,6 +50,24 @@ TEST(RequestTraceFile, KnowsTheBlockIdsOfItsSources) {
   EXPECT_EQ(load("input_tokens,output_tokens,shared_prefix_blocks\n9,1,\n").shared_block_tokens, 16);
 }
 
+// 100 tokens are 6 blocks of 16 and a part of a seventh: no prompt shares what lies behind it, however many ids a row claims.
+TEST(RequestTraceFile, KeepsTheIdsThatThePromptHolds) {
+  const RequestTrace trace = load("input_tokens,output_tokens,shared_prefix_blocks\n100,1,5 0-999998\n");
+  EXPECT_THAT(trace.requests[0].shared_blocks, ElementsAre(5, 0, 1, 2, 3, 4, 5));
+}
+
+// A prompt of 2^30 tokens holds a million ids; 68 rows of them are more than 2^26 = 67,108,864.
+TEST(RequestTraceFile, HoldsSoManyIdsAndNoMore) {
+  std::string text = "input_tokens,output_tokens,shared_prefix_blocks\n";
+  for (int row = 0; row < 68; ++row) text += "1073741824,1,0-999999\n";
+  try {
+    (void)load(text);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr(".csv:69: shared_prefix_blocks: more than 67108864 block ids"));
+  }
+}
+
 TEST(RequestTraceFile, WithoutTimesEverybodyIsThereAtOnce) {
   EXPECT_EQ(load("input_tokens,output_tokens\n9,1\n").requests[0].arrival.count(), 0);
   EXPECT_THROW(load("input_tokens,output_tokens\n9,1\n", "queued_s"), InputError);
