@@ -74,8 +74,9 @@ void write_candidates(hdf5::OutputFile& file, const PlanOutcome& outcome) {
   columns.add("loss_mean", "Attention lost, mean", "1", [&](const One& one) { return policy(one).loss_mean; });
   columns.add("loss_worst", "Attention lost at the worst position", "1",
               [&](const One& one) { return policy(one).loss_worst; });
-  columns.add("on_front", "1 where nothing is as good in cost, p95 latency and worst loss and better in one", "1",
-              [&](const One& one) { return flag(one.is_on_front); });
+  columns.add("on_front",
+              "1 where nothing is as good in cost, p95 latency and worst loss (goal rate: and rate) and better in one",
+              "1", [&](const One& one) { return flag(one.is_on_front); });
 }
 
 void write_policies(hdf5::OutputFile& file, const PlanOutcome& outcome) {

@@ -78,13 +78,13 @@ bool is_better(const Plan& plan, const PlanOutcome& outcome, const Candidate& a,
   return rank(a) < rank(b);
 }
 
-void mark_front(PlanOutcome& outcome) {
+void mark_front(const Plan& plan, PlanOutcome& outcome) {
   // Dollars are compared with dollars: where one price is not known, all are counted in GPUs.
   const bool is_priced = std::ranges::none_of(
       outcome.candidates, [](const Candidate& one) { return one.is_feasible && std::isnan(one.usd_per_hour); });
   const auto figures = [&](const Candidate& one) {
     return std::array{is_priced ? one.usd_per_hour : static_cast<double>(one.num_gpus), one.experience.latency.p95,
-                      outcome.policies[one.policy].loss_worst, -one.rate};
+                      outcome.policies[one.policy].loss_worst, plan.goal == Goal::rate ? -one.rate : 0.0};
   };
   for (Candidate& one : outcome.candidates) {
     if (!one.is_feasible) continue;
@@ -126,7 +126,11 @@ void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& ma
       const double each = plan.goal == Goal::cost ? one.usd_per_hour / static_cast<double>(one.replicas)
                                                   : static_cast<double>(one.tensor_parallel);
       const double limit = plan.goal == Goal::cost ? best->usd_per_hour : static_cast<double>(best->num_gpus);
-      worthwhile = static_cast<std::int64_t>(std::floor(limit / each * (1 + 1e-9))) - plan.spare;
+      // What costs nothing is worth it in any number; of what costs something beside what does not, none is.
+      if (each > 0) {
+        const double count = std::floor(limit / each * (1 + 1e-9));
+        worthwhile = static_cast<std::int64_t>(std::min(count, static_cast<double>(kMostReplicas))) - plan.spare;
+      }
     }
     if (worthwhile < 1 || worthwhile < one.needed / 2) return;
     const std::unique_ptr<Replica> replica = make(one);
@@ -259,7 +263,7 @@ PlanOutcome search(const Plan& plan, const SearchOptions& options) {
                                      traffic.longest, plan.calibration);
   };
   settle_choice(plan, outcome, make, options.jobs);
-  mark_front(outcome);
+  mark_front(plan, outcome);
   // Of the fleet chosen, without compression; where that cannot be, of the one to buy without it.
   const Candidate* without = nullptr;
   for (const Candidate& one : outcome.candidates) {

@@ -33,8 +33,9 @@ struct Candidate {
   Experience experience;       ///< at the peak rate; goal rate: at `rate`
   std::int64_t kv_tokens = 0;  ///< of one replica
   std::int64_t longest_context = 0;
-  bool is_exact = false;     ///< `needed` counted with every request on every replica, not by the busiest sample of one
-  bool is_on_front = false;  ///< nothing is at least as good in cost, p95 latency and worst loss, and better in one
+  bool is_exact = false;  ///< `needed` counted with every request on every replica, not by the busiest sample of one
+  /// Nothing is at least as good in cost, p95 latency and worst loss (goal rate: and in rate), and better in one.
+  bool is_on_front = false;
 };
 
 struct PlanOutcome {
@@ -74,7 +75,7 @@ void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& ma
 /// a is the better choice for the goal; ties go to less loss, then to the one that comes first.
 [[nodiscard]] bool is_better(const Plan& plan, const PlanOutcome& outcome, const Candidate& a, const Candidate& b);
 
-/// Sets is_on_front of the feasible candidates.
-void mark_front(PlanOutcome& outcome);
+/// Sets is_on_front of the feasible candidates. Only where the goal is the rate is it known of all of them.
+void mark_front(const Plan& plan, PlanOutcome& outcome);
 
 }  // namespace kvtide::planning

@@ -45,7 +45,7 @@ TEST(ParetoFront, HoldsWhatNothingBeatsInCostLatencyAndLoss) {
       candidate(2, 9, 2, 1),                             // dearer and slower than 1 at the same loss
       candidate(3, 12, 0.5, 0), candidate(4, 10, 1, 0),  // as 0: the first stands for both
   });
-  mark_front(outcome);
+  mark_front({}, outcome);
   std::vector<bool> front;
   for (const Candidate& one : outcome.candidates) front.push_back(one.is_on_front);
   EXPECT_EQ(front, (std::vector<bool>{true, true, false, true, false}));
@@ -54,7 +54,7 @@ TEST(ParetoFront, HoldsWhatNothingBeatsInCostLatencyAndLoss) {
 // 0: 1 GPU without a price, 1: 2 GPUs for 0.5 USD/h. In GPUs 0 is the better one; 0.5 must not be held against 1 GPU.
 TEST(ParetoFront, CountsGpusWhereOnePriceIsNotKnown) {
   PlanOutcome outcome = outcome_of({candidate(0, std::nan(""), 1, 0), candidate(1, 0.5, 1, 0)});
-  mark_front(outcome);
+  mark_front({}, outcome);
   EXPECT_TRUE(outcome.candidates[0].is_on_front);
   EXPECT_FALSE(outcome.candidates[1].is_on_front);
 }
@@ -62,8 +62,21 @@ TEST(ParetoFront, CountsGpusWhereOnePriceIsNotKnown) {
 TEST(ParetoFront, WhatIsNotPossibleIsNotOnIt) {
   PlanOutcome outcome = outcome_of({candidate(0, 1, 1, 0), candidate(1, 5, 5, 1)});
   outcome.candidates[0].is_feasible = false;
-  mark_front(outcome);
+  mark_front({}, outcome);
   EXPECT_FALSE(outcome.candidates[0].is_on_front);
+  EXPECT_TRUE(outcome.candidates[1].is_on_front);
+}
+
+// 1 is dearer, slower and no less lossy than 0. That it is the one whose rate was searched does not make it better; where the goal is the
+// rate, all rates were.
+TEST(ParetoFront, ComparesRatesOnlyWhereTheyAreTheGoal) {
+  PlanOutcome outcome = outcome_of({candidate(0, 1, 1, 0), candidate(1, 2, 2, 0)});
+  outcome.candidates[1].rate = 50;
+  mark_front({}, outcome);
+  EXPECT_FALSE(outcome.candidates[1].is_on_front);
+  Plan plan;
+  plan.goal = Goal::rate;
+  mark_front(plan, outcome);
   EXPECT_TRUE(outcome.candidates[1].is_on_front);
 }
 
@@ -183,6 +196,15 @@ TEST_F(Search, SharedBeginningsAreNotHeldAgainstARequestAlone) {
   EXPECT_EQ(outcome.candidates[0].needed, 1);
   EXPECT_GT(outcome.candidates[0].rate, 20);
   EXPECT_TRUE(outcome.kv_limit.is_known);
+}
+
+// Six candidates, settled four at a time: once there is a best one, at 0 USD/h, no number of free replicas is too dear.
+TEST_F(Search, WhatCostsNothingIsCountedInAnyNumber) {
+  Plan free = plan("  rate: \"100 /s\"\n  prices: {l4: \"0 USD/h\"}\n");
+  free.max_num_seqs = {8, 16, 24, 32, 48, 64};
+  const PlanOutcome outcome = search(free, {});
+  ASSERT_EQ(outcome.candidates.size(), 6U);
+  for (const Candidate& one : outcome.candidates) EXPECT_TRUE(one.is_exact) << one.max_num_seqs;
 }
 
 TEST_F(Search, APolicyOverTheLossBoundIsNotPossible) {
