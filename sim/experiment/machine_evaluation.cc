@@ -67,9 +67,10 @@ double mean_decode_bytes(const Run& run, const kv::Compression& setting, const M
 /// whole: one page more does not fit, a length within the next block may.
 std::int64_t max_context(const Run& run, const kv::Compression& setting, const Model& model,
                          const kv::RecordedScores& scores, Bytes capacity) {
-  const auto division = static_cast<Bytes>(cache_division(model, run.setting));
+  const double division = fullest_gpu_division(model, run.setting);
   const auto bytes = [&](std::int64_t tokens) {
-    return bytes_at(run, setting, model, scores, tokens + kv::mean_padding(setting)) / division;
+    const Bytes all = bytes_at(run, setting, model, scores, tokens + kv::mean_padding(setting));
+    return static_cast<Bytes>(static_cast<double>(all) / division);
   };
   const Bytes limit = capacity / static_cast<Bytes>(run.setting.batch);
   const std::int64_t most = std::max<std::int64_t>(model.max_positions, run.setting.context_tokens);
@@ -133,7 +134,7 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
         "the trace has no free block of {} positions: which served blocks stay is arbitrary", setting.block_size));
   }
   const Bytes capacity = kv_capacity(gpu.profile(), weight_bytes_per_gpu(model, run.setting));
-  const auto division = static_cast<double>(cache_division(model, run.setting));
+  const double division = fullest_gpu_division(model, run.setting);
   const auto sequences = [capacity, division](Bytes bytes) {
     return bytes == 0 ? 0.0 : std::floor(static_cast<double>(capacity) * division / static_cast<double>(bytes));
   };

@@ -26,6 +26,21 @@ TEST(MachineEvaluation, WithoutMemoryNothingIsSaidOfHowManyFit) {
   EXPECT_EQ(both.at("kv_bound"), 0);
 }
 
+// 4,096 tokens of Llama-3.1-8B are 512 MiB in 32 layers, 8 sequences 4 GiB. 31 stages: one holds 2 layers, 4 GiB / 16 = 256 MiB; 32 stages
+// 1 layer each, 128 MiB; 3 stages 11, 11 and 10: 4 GiB x 11 / 32. Weights alike, 8.03 billion parameters of 2 B: 2 of 32 layers.
+TEST(MachineEvaluation, TheLargestOfUnevenPipelineStagesDecides) {
+  const auto on = [](int stages) {
+    return numbers("context_tokens: 4096\nbatch: 8\nmeasure: [memory]\npipeline_parallel: " + std::to_string(stages) +
+                   "\n");
+  };
+  constexpr double kGiB = 1 << 30;
+  EXPECT_DOUBLE_EQ(on(31).at("kv_batch_bytes"), kGiB / 4);
+  EXPECT_DOUBLE_EQ(on(32).at("kv_batch_bytes"), kGiB / 8);
+  EXPECT_DOUBLE_EQ(on(3).at("kv_batch_bytes"), 4 * kGiB * 11 / 32);
+  EXPECT_NEAR(on(31).at("weight_bytes_per_gpu"), 8.03e9 * 2 / 16, 1e7);
+  EXPECT_EQ(on(31).at("weight_bytes_per_gpu"), on(16).at("weight_bytes_per_gpu"));
+}
+
 // 12 sequences of 32,768 tokens fit (README): of 8 in a batch no second batch does.
 TEST(MachineEvaluation, ABatchThatDoesNotFitTwiceIsBoundByTheCache) {
   EXPECT_EQ(numbers("context_tokens: 32768\nbatch: 8\nmeasure: [memory, time]\n").at("kv_bound"), 1);

@@ -19,6 +19,11 @@ gpu::AttentionLayer layer_of(const kv::LayerAttention& attention, const Model& m
   return layer;
 }
 
+/// Layers: stages differ by one at most.
+std::int64_t largest_stage(const Model& model, const Setting& setting) {
+  return ceil_div(model.num_layers, setting.pipeline_parallel);
+}
+
 }  // namespace
 
 std::int64_t compression_period(const kv::Compression& setting, const kv::CacheSchedule& schedule) {
@@ -73,16 +78,22 @@ std::int64_t cache_division(const Model& model, const Setting& setting) {
   return setting.pipeline_parallel * (is_latent ? 1 : std::min(setting.tensor_parallel, model.num_kv_heads));
 }
 
+double fullest_gpu_division(const Model& model, const Setting& setting) {
+  const std::int64_t ranks = cache_division(model, setting) / setting.pipeline_parallel;
+  return static_cast<double>(ranks * model.num_layers) / static_cast<double>(largest_stage(model, setting));
+}
+
 Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting) {
+  const auto layers = static_cast<Bytes>(model.num_layers);
+  const auto held = static_cast<Bytes>(largest_stage(model, setting));
+  const auto ranks = static_cast<Bytes>(setting.tensor_parallel);
   const Bytes all = model.weight_bytes();
-  const auto stages = static_cast<Bytes>(setting.pipeline_parallel);
-  const Bytes gpus = static_cast<Bytes>(setting.tensor_parallel) * stages;
-  if (setting.expert_parallel == 1) return all / gpus;
+  if (setting.expert_parallel == 1) return all * held / (ranks * layers);
   const Experts& experts = model.experts;
   const std::int64_t matrices = model.weights.has_gated_mlp ? 3 : 2;
   const auto repeated = static_cast<Bytes>(experts.num_layers * matrices * model.weight_bytes_per_parameter) *
                         static_cast<Bytes>(experts.shared_intermediate_size) * static_cast<Bytes>(model.hidden_size);
-  return (all - repeated) / gpus + repeated / stages;
+  return (all - repeated) * held / (ranks * layers) + repeated * held / layers;
 }
 
 gpu::HostTransferWork recall_work(const kv::LayerAttention& layer, kv::PartsPerMillion recall, std::int64_t num_gpus) {

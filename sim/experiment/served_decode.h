@@ -33,8 +33,13 @@ namespace kvtide::experiment {
 /// Example: 8 KV heads on 16 ranks: 8. A latent vector is on every rank: 1.
 [[nodiscard]] std::int64_t cache_division(const Model& model, const Setting& setting);
 
-/// Weights on one of the GPUs that share the model: an equal part, except that with expert_parallel the shared experts are
-/// whole on every rank of a stage. Approximation: routers and norms, repeated on every rank too, are divided.
+/// How many times the fullest GPU's part one sequence's cache is: cache_division(), less where stages have different numbers of layers.
+/// Approximation: layers are alike. Example: 32 layers on 31 stages: one stage holds 2, 32 / 2 = 16; on 32 or 2 stages 32 or 2.
+[[nodiscard]] double fullest_gpu_division(const Model& model, const Setting& setting);
+
+/// Weights on the fullest of the GPUs that share the model: an equal part of the largest stage's layers, except that with expert_parallel the shared experts are
+/// whole on every rank of a stage. Approximations: routers and norms, repeated on every rank too, are divided; embedding and head are
+/// spread like layers.
 /// Example, 4 ranks: 100 GB of weights, of which 4 GB shared experts: 25 GB cut, 96 / 4 + 4 = 28 GB whole.
 [[nodiscard]] Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting);
 
