@@ -212,5 +212,17 @@ TEST(Import, HostileTextEndsInAMessageOrAResult) {
   EXPECT_THAT(error_of("vllm --block-size 99999999999999999999"), HasSubstr("block_size"));
 }
 
+// 8 x 1,024 and 1 x 1,048,576; 2^50 = 1024^5 is the most, so 1,024 m of millions is too many.
+TEST(WholeNumber, TakesCommasAndOneUnit) {
+  EXPECT_EQ(whole_number("131,072"), 131072);
+  EXPECT_EQ(whole_number("8k"), 8192);
+  EXPECT_EQ(whole_number("8K"), 8192);
+  EXPECT_EQ(whole_number("1m"), 1048576);
+  EXPECT_EQ(whole_number("2M"), 2097152);
+  EXPECT_EQ(whole_number("1073741824m"), std::int64_t{1} << 50);
+  for (const char* wrong : {"", "k", "8kk", "8km", "8g", ",8", "1073741825m"})
+    EXPECT_FALSE(whole_number(wrong)) << wrong;
+}
+
 }  // namespace
 }  // namespace kvtide::experiment

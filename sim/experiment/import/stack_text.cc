@@ -85,8 +85,10 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
       value = value * 10 + (c - '0');
       has_digit = true;
       if (value > kMost) return std::nullopt;
-    } else if (has_digit && index + 1 == text.size() && (c == 'k' || c == 'K')) {
-      value *= 1024;
+    } else if (const char unit = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+               has_digit && index + 1 == text.size() && (unit == 'k' || unit == 'm')) {
+      value *= unit == 'k' ? 1024 : 1024 * 1024;
+      if (value > kMost) return std::nullopt;
     } else if (c != ',' || !has_digit) {
       return std::nullopt;
     }

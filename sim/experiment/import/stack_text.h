@@ -50,7 +50,7 @@ class StackText {
 /// Splits as a POSIX shell does: blanks, quotes, backslash before a newline.
 [[nodiscard]] std::vector<std::string> shell_words(const std::string& text);
 
-/// Decimal digits with commas between, an optional k, K or m; none for anything else.
+/// Decimal digits with commas between, an optional k, K (1,024) or m, M (1,048,576); none for anything else, or beyond 2^50. "8k" -> 8,192.
 [[nodiscard]] std::optional<std::int64_t> whole_number(std::string_view text);
 
 }  // namespace kvtide::experiment
