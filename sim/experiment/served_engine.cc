@@ -22,8 +22,9 @@ double entry_bytes(const Model& model, double entry_share) {
   return growing > 0 ? growing * entry_share : static_cast<double>(model.kv_bytes_per_token());
 }
 
+/// Of a GPU of the stage with most layers, which is full first.
 double rank_entry_bytes(const Run& run, const Model& model, double entry_share) {
-  return entry_bytes(model, entry_share) / static_cast<double>(cache_division(model, run.setting));
+  return entry_bytes(model, entry_share) / fullest_gpu_division(model, run.setting);
 }
 
 double count_entries(const std::vector<kv::Segment>& segments) {

@@ -53,6 +53,16 @@ TEST(ServedEngine, WindowsAreStoredAtTheirLength) {
   EXPECT_EQ(entries * 8 * 8192, (std::int64_t{2} << 30) + (std::int64_t{5} << 26));
 }
 
+// A token of Llama-3.1-8B is 4,096 B a layer. Of 32 layers on 31 stages one stage holds 2 and is full first; on 3 stages 11.
+TEST(ServedEngine, TheStageWithMostLayersIsFullFirst) {
+  Served served("llama-3.1-8b", 4096, "none");
+  for (const auto& [stages, layers] : {std::pair{31, 2}, {32, 1}, {16, 2}, {3, 11}}) {
+    served.run.setting.pipeline_parallel = stages;
+    const serving::MemoryAccount account = memory_account(served.run, served.model, served.gpu.profile(), 1);
+    EXPECT_DOUBLE_EQ(account.kv_bytes_per_token, layers * 4096) << stages;
+  }
+}
+
 // What is evicted are entries of the 8 whole layers; each stays as it was.
 TEST(ServedEngine, AnEvictionLeavesEntriesOfTheirSize) {
   for (const char* model : {"llama-3.1-8b", "gemma-3-12b"}) {
