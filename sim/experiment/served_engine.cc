@@ -116,8 +116,8 @@ serving::MachineStepTime::Options::Compression compression_of(const Run& run, co
                                                                 .completed_blocks = flushes_alone(setting) ? 0 : 1,
                                                                 .flushed_positions = tokens,
                                                                 .flushed_values = tokens});
-  const auto ranks = static_cast<double>(cache_division(model, run.setting) / run.setting.pipeline_parallel);
-  const double division = ranks * static_cast<double>(tokens);
+  const std::int64_t ranks = cache_division(model, run.setting) / run.setting.pipeline_parallel;
+  const auto division = static_cast<double>(ranks * tokens);
   work.read_bytes = static_cast<double>(whole.read_bytes) / division;
   work.write_bytes = static_cast<double>(whole.write_bytes) / division;
   work.flops = whole.flops / division;
