@@ -11,7 +11,10 @@ namespace {
 constexpr std::int64_t kStateElementBytes = 4;  // states of linear layers are kept in 32 bit
 
 gpu::AttentionLayer layer_of(const kv::LayerAttention& attention, const Model& model) {
-  gpu::AttentionLayer layer{.num_kv_heads = attention.kind.num_kv_heads, .head_dim = attention.work.head_dim};
+  gpu::AttentionLayer layer{
+      .num_kv_heads = attention.kind.num_kv_heads,
+      // The kernel's width over latent rows is a mean; what is stored and turned is latent + rotary.
+      .head_dim = attention.kind.is_latent ? model.head_dim : attention.work.head_dim};
   if (attention.kind.kind == AttentionKind::linear_attention) {
     layer.head_dim = model.head_dim;
     layer.state_bytes = model.state_elements * kStateElementBytes;

@@ -37,9 +37,9 @@ namespace kvtide::experiment {
 /// Approximation: layers are alike. Example: 32 layers on 31 stages: one stage holds 2, 32 / 2 = 16; on 32 or 2 stages 32 or 2.
 [[nodiscard]] double fullest_gpu_division(const Model& model, const Setting& setting);
 
-/// Weights on the fullest of the GPUs that share the model: an equal part of the largest stage's layers, except that with expert_parallel the shared experts are
-/// whole on every rank of a stage. Approximations: routers and norms, repeated on every rank too, are divided; embedding and head are
-/// spread like layers.
+/// Weights on the fullest of the GPUs that share the model: an equal part of the largest stage's layers, except that with
+/// expert_parallel the shared experts are whole on every rank of a stage. Approximations: routers and norms, repeated on
+/// every rank too, are divided; embedding and head are spread like layers.
 /// Example, 4 ranks: 100 GB of weights, of which 4 GB shared experts: 25 GB cut, 96 / 4 + 4 = 28 GB whole.
 [[nodiscard]] Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting);
 

@@ -63,6 +63,14 @@ TEST(ServedEngine, TheStageWithMostLayersIsFullFirst) {
   }
 }
 
+// DeepSeek-V2 stores 512 latent and 64 rotary channels a token; its kernel's products are 544 wide in the mean.
+TEST(ServedEngine, ALatentLayerHasTheWidthThatIsStored) {
+  const Served served("deepseek-v2", 4096, "none");
+  const kv::CacheTimeline cache({served.model, served.setting}, *served.scores, served.context);
+  EXPECT_EQ(cache.attention().at(0).work.head_dim, 544);
+  EXPECT_EQ(decoder_shape(served.model, served.run.setting, cache.attention()).layers.at(0).head_dim, 576);
+}
+
 // What is evicted are entries of the 8 whole layers; each stays as it was.
 TEST(ServedEngine, AnEvictionLeavesEntriesOfTheirSize) {
   for (const char* model : {"llama-3.1-8b", "gemma-3-12b"}) {

@@ -225,8 +225,8 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
       const ScorerNeeds& needs = find_scorer(evict->scorer).needs;
       const auto group =
           static_cast<double>(geometry_.model.num_query_heads) / static_cast<double>(geometry_.model.num_kv_heads);
-      flops += elements * queries_of(*evict, needs, setting, geometry_.score_window) *
-               group;  // q.k for every position and query of the group
+      // q.k for every position and query of the group.
+      flops += elements * queries_of(*evict, needs, setting, geometry_.score_window) * group;
       flops += elements / 2 * needs.flops_per_key_element;
       const bool reads_values = needs.values && !(is_latent && needs.keys);
       read_elements += (needs.keys ? elements / 2 : 0) + (reads_values ? elements / 2 : 0);
