@@ -134,13 +134,6 @@ SmRates sm_rates(const GpuProfile& profile, const AttentionKernel& kernel, std::
   return rates;
 }
 
-bool has_kernel(const GpuProfile& profile, const DecodeAttentionWork& work) {
-  const std::string& framework = work.kernel.empty() ? profile.attention_kernels.front().framework : work.kernel;
-  return std::ranges::any_of(profile.attention_kernels, [&](const AttentionKernel& kernel) {
-    return kernel.name == framework || (kernel.framework == framework && kernel.scope.serves(work, profile.num_sms));
-  });
-}
-
 /// What this GPU's kernels make of latent rows and of fp8 entries. A GPU without a latent kernel takes its first framework.
 DecodeAttentionWork as_run(const GpuProfile& profile, DecodeAttentionWork work) {
   if (work.is_latent && work.kernel.empty()) work.kernel = latent_framework(profile, "");
@@ -148,7 +141,7 @@ DecodeAttentionWork as_run(const GpuProfile& profile, DecodeAttentionWork work) 
   DecodeAttentionWork native = work;
   native.math_bits = 8;
   for (AttentionTask& task : native.tasks) task.dequantized_elements = 0;
-  return has_kernel(profile, native) ? native : work;
+  return profile.find_attention_kernel(work.kernel, native) != nullptr ? native : work;
 }
 
 }  // namespace

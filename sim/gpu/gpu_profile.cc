@@ -117,12 +117,20 @@ bool has_alias(const std::string& path, const std::string& name) {
 
 }  // namespace
 
+const AttentionKernel* GpuProfile::find_attention_kernel(const std::string& wanted,
+                                                         const DecodeAttentionWork& work) const {
+  const std::string& framework = wanted.empty() ? attention_kernels.front().framework : wanted;
+  const auto found = std::ranges::find_if(attention_kernels, [&](const AttentionKernel& kernel) {
+    return kernel.name == framework || (kernel.framework == framework && kernel.scope.serves(work, num_sms));
+  });
+  return found == attention_kernels.end() ? nullptr : &*found;
+}
+
 const AttentionKernel& GpuProfile::attention_kernel(const std::string& wanted, const DecodeAttentionWork& work) const {
+  if (const AttentionKernel* found = find_attention_kernel(wanted, work); found != nullptr) return *found;
   const std::string& framework = wanted.empty() ? attention_kernels.front().framework : wanted;
   std::vector<std::string> known;
   for (const AttentionKernel& kernel : attention_kernels) {
-    if (kernel.name == framework || (kernel.framework == framework && kernel.scope.serves(work, num_sms)))
-      return kernel;
     for (const std::string& word : {kernel.framework, kernel.name}) {
       if (std::ranges::find(known, word) == known.end()) known.push_back(word);
     }

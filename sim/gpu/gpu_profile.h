@@ -69,7 +69,10 @@ struct GpuProfile {
 
   /// The kernel that runs this work: of the wanted name, or the first of the wanted framework that serves it.
   /// @param wanted  empty: the framework of the first kernel
-  /// @throws InputError listing what is known, or saying that no kernel of the framework serves the work
+  /// @return null where there is none
+  [[nodiscard]] const AttentionKernel* find_attention_kernel(const std::string& wanted,
+                                                             const DecodeAttentionWork& work) const;
+  /// The same. @throws InputError listing what is known, or saying that no kernel of the framework serves the work
   [[nodiscard]] const AttentionKernel& attention_kernel(const std::string& wanted,
                                                         const DecodeAttentionWork& work) const;
 };

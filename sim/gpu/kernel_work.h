@@ -41,8 +41,8 @@ struct DecodeAttentionWork {
   /// Every entry is an E4M3 code under one scale: where the GPU has a kernel for it, 8-bit tensor cores take the codes as
   /// they are (math_bits 8); elsewhere dequantized_elements are converted.
   bool has_fp8_entries = false;
-  bool is_latent =
-      false;           ///< all query heads share one row as key and value (mla_decode.h): head_dim is the mean width
+  /// All query heads share one row as key and value (mla_decode.h): head_dim is mean_product_width().
+  bool is_latent = false;
   std::string kernel;  ///< a framework ("vllm") or one AttentionKernel of the profile; empty: its first framework
   bool operator==(const DecodeAttentionWork&) const = default;
 };
