@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -57,7 +58,8 @@ std::string data_directory() {
     candidates.emplace_back(KVTIDE_BUILT_FROM);
   }
   for (const fs::path& candidate : candidates) {
-    if (fs::is_directory(candidate / "models") && fs::is_directory(candidate / "hw_profiles"))
+    std::error_code ignored;
+    if (fs::is_directory(candidate / "models", ignored) && fs::is_directory(candidate / "hw_profiles", ignored))
       return candidate.string();
   }
   throw EnvironmentError(fmt::format("no folder with models/ and hw_profiles/ found; tried {}",
@@ -66,7 +68,11 @@ std::string data_directory() {
 
 std::vector<std::string> list_data_files(const std::string& folder, const std::vector<std::string>& extensions) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(fs::path(data_directory()) / folder)) {
+  const fs::path place = fs::path(data_directory()) / folder;
+  std::error_code failure;
+  const fs::directory_iterator entries(place, failure);
+  if (failure) throw EnvironmentError(fmt::format("{}: {}", place.string(), failure.message()));
+  for (const auto& entry : entries) {
     if (std::ranges::find(extensions, entry.path().extension().string()) != extensions.end()) {
       names.push_back(entry.path().stem().string());
     }
@@ -77,11 +83,13 @@ std::vector<std::string> list_data_files(const std::string& folder, const std::v
 
 std::string find_data_file(const std::string& folder, const std::string& name_or_path,
                            const std::vector<std::string>& extensions) {
-  if (fs::is_regular_file(name_or_path)) return name_or_path;
+  // A name that no file system takes (too long, a file as its folder) is not a file; nothing is thrown for it.
+  std::error_code ignored;
+  if (fs::is_regular_file(name_or_path, ignored)) return name_or_path;
   if (name_or_path.find('/') == std::string::npos) {
     for (const std::string& extension : extensions) {
       const fs::path shipped = fs::path(data_directory()) / folder / (name_or_path + extension);
-      if (fs::is_regular_file(shipped)) return shipped.string();
+      if (fs::is_regular_file(shipped, ignored)) return shipped.string();
     }
   }
   const std::vector<std::string> known = list_data_files(folder, extensions);

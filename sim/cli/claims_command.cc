@@ -30,7 +30,9 @@ std::vector<std::string> claim_files(const std::string& place) {
   std::error_code error;
   if (!std::filesystem::is_directory(place, error)) return {place};
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(place)) {
+  const std::filesystem::directory_iterator entries(place, error);
+  if (error) throw EnvironmentError(fmt::format("{}: {}", place, error.message()));
+  for (const auto& entry : entries) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
   }
   std::ranges::sort(files);
