@@ -206,12 +206,13 @@ TEST_F(SimulationTest, CallablesThatScheduleWhenDestroyedSurviveTheSweepOfTheCan
   // 3000 calls, each of which schedules one more when it is destroyed; cancelling them all crosses the threshold of the
   // sweep (1024 cancelled entries that are the majority).
   struct Successor {
-    Simulation* simulation;
-    int* num_run;
+    Successor(Simulation* on, int* counted) : simulation(on), num_run(counted) {}
     ~Successor() {
       int* const counter = num_run;
       if (simulation != nullptr) simulation->schedule_in(1_ps, [counter] { ++*counter; });
     }
+    Simulation* simulation;
+    int* num_run;
   };
   int num_run = 0;
   std::vector<ScheduledCall> calls;
@@ -256,10 +257,9 @@ TEST_F(SimulationTest, PendingCallsAreDestroyedWithTheSimulation) {
 
 TEST_F(SimulationTest, DestructorsThatScheduleWhileTheSimulationDiesAreIgnored) {
   struct Scheduler {
+    explicit Scheduler(Simulation* on) : simulation(on) {}
+    ~Scheduler() { EXPECT_FALSE(simulation->schedule_in(1_ps, [] {}).is_pending()); }
     Simulation* simulation;
-    ~Scheduler() {
-      EXPECT_FALSE(simulation->schedule_in(1_ps, [] {}).is_pending());
-    }
   };
   auto simulation = std::make_unique<Simulation>();
   simulation->schedule_at(1_ps, [held = std::make_shared<Scheduler>(simulation.get())] {});

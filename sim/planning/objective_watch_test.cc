@@ -25,7 +25,7 @@ Experience watched(std::int64_t count, std::int64_t late, bool* was_stopped = nu
     if (!is_stopped) is_stopped = options.stops_at(times, true);
     options.on_request(times);
   }
-  watch.add({});
+  watch.add(serving::ServingOutcome());
   if (was_stopped != nullptr) *was_stopped = is_stopped;
   return watch.experience();
 }

@@ -186,13 +186,13 @@ TEST(MemoryModel, IsTheSameFromAnyThreadAndInAnyOrder) {
 
 TEST(MemoryModel, RefusesPatternsOutOfRange) {
   const auto memory = make_memory_model(one_stack(), Fidelity::sampled);
-  EXPECT_THROW(memory->measure({.chunk_bytes = 31}), InputError);
-  EXPECT_THROW(memory->measure({.chunk_bytes = (64 << 20) + 1}), InputError);
-  EXPECT_THROW(memory->measure({.num_streams = 0}), InputError);
-  EXPECT_THROW(memory->measure({.write_share = 1.01}), InputError);
-  EXPECT_THROW(memory->measure({.write_share = std::nan("")}), InputError);
-  EXPECT_THROW(memory->measure({.bytes_in_flight = 0}), InputError);
-  EXPECT_NO_THROW(memory->measure({.chunk_bytes = 64 << 20, .num_streams = INT64_MAX, .bytes_in_flight = UINT64_MAX}));
+  EXPECT_THROW((void)memory->measure({.chunk_bytes = 31}), InputError);
+  EXPECT_THROW((void)memory->measure({.chunk_bytes = (64 << 20) + 1}), InputError);
+  EXPECT_THROW((void)memory->measure({.num_streams = 0}), InputError);
+  EXPECT_THROW((void)memory->measure({.write_share = 1.01}), InputError);
+  EXPECT_THROW((void)memory->measure({.write_share = std::nan("")}), InputError);
+  EXPECT_THROW((void)memory->measure({.bytes_in_flight = 0}), InputError);
+  EXPECT_NO_THROW((void)memory->measure({.chunk_bytes = 64 << 20, .num_streams = INT64_MAX, .bytes_in_flight = UINT64_MAX}));
 }
 
 }  // namespace
