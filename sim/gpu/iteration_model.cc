@@ -85,8 +85,6 @@ PrefillAttentionWork IterationModel::prefill_of(const CachedLayer& layer,
 IterationModel::AttentionWork IterationModel::attention_of(const CachedLayer& layer, const Key& key) const {
   AttentionWork work;
   work.prefill = prefill_of(layer, key.second);
-  std::int64_t num_sequences = static_cast<std::int64_t>(key.second.size());
-  for (const auto& [length, count] : key.first) num_sequences += count;
   const bool is_one_call =
       options_.has_one_attention_call && !key.second.empty() && !options_.shape.is_latent() && !layer.has_own_call;
   work.decode.head_dim = layer.head_dim;
@@ -96,14 +94,16 @@ IterationModel::AttentionWork IterationModel::attention_of(const CachedLayer& la
   work.decode.query_heads_per_task = std::max<std::int64_t>(1, options_.shape.num_query_heads / layer.num_kv_heads);
   work.decode.has_window = layer.window > 0;
   work.decode.has_fp8_entries = layer.has_fp8_entries;
-  work.decode.interleaves_groups = num_sequences > 1 && layer.num_kv_heads > 1;
+  work.decode.num_sequences = 0;
   for (const auto& [length, count] : key.first) {
     if (is_one_call) {
       work.prefill.sequences.push_back({1, std::max<std::int64_t>(1, kept_entries(layer, length)) - 1, count});
     } else {
       work.decode.tasks.push_back(task_of(layer, length, options_.page_size, count * layer.num_kv_heads));
+      work.decode.num_sequences += count;
     }
   }
+  work.decode.interleaves_groups = work.decode.num_sequences > 1 && layer.num_kv_heads > 1;
   return work;
 }
 

@@ -66,6 +66,20 @@ TEST(IterationModel, AnEntryCostsWhatIsReadConvertedAndRebuilt) {
   EXPECT_EQ(model.attention({.decode_lengths = {1024}, .chunks = {}}), 32 * gpu.decode_attention(work).duration);
 }
 
+// 256 sequences of 192 entries, 8 heads of 98,304 B each, in one call: vllm-fa3 takes 18.4 ns for each of them, 255 x 18.4 ns = 4.692 us
+// more in each of 32 layers than were it charged once.
+TEST(IterationModel, EverySequenceHasItsShareOfTheKernelsFixedTime) {
+  Gpu gpu = h100();
+  IterationModel model(gpu, llama());
+  DecodeAttentionWork work;
+  work.tasks = {{.streams = {{98304, 8192}}, .num_entries = 192, .count = 2048}};
+  work.query_heads_per_task = 4;
+  work.interleaves_groups = true;
+  const Picoseconds charged_once = 32 * gpu.decode_attention(work).duration;
+  const Picoseconds attended = model.attention({.decode_lengths = std::vector<std::int64_t>(256, 192), .chunks = {}});
+  EXPECT_NEAR(to_microseconds(attended - charged_once), 32 * 4.692, 0.01);
+}
+
 // Beyond a window of 1024 a longer context costs nothing more; below it does.
 TEST(IterationModel, WindowedLayersAreFlatBeyondTheWindow) {
   Gpu gpu = h100();
