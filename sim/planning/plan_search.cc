@@ -149,7 +149,16 @@ void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& ma
   const std::size_t count = plan.goal == Goal::rate ? std::min(ranked.size(), kRatesSettled) : ranked.size();
   for (std::size_t first = 0; first < count; first += kSettledAtOnce) {
     const std::size_t wave = std::min(kSettledAtOnce, count - first);
-    in_parallel(wave, jobs, [&](std::size_t i) { settle(*ranked[first + i]); });
+    in_parallel(wave, jobs, [&](std::size_t i) {
+      Candidate& one = *ranked[first + i];
+      try {
+        settle(one);
+      } catch (const InputError& error) {  // of this candidate: the others stay possible
+        one.reason = error.what();
+        one.needed = 0;
+        set_fleet(one, plan);
+      }
+    });
     for (std::size_t i = first; i < first + wave; ++i) choose(ranked[i]);
   }
   for (Candidate* one : ranked) {

@@ -1,5 +1,6 @@
 #include "planning/plan_search.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -225,6 +226,42 @@ TEST_F(Search, AModelThatDoesNotFitIsExplainedInBytes) {
   const PlanOutcome outcome = search(large, {});
   EXPECT_EQ(outcome.best, -1);
   EXPECT_THAT(outcome.candidates[0].reason, HasSubstr("short by"));
+}
+
+// 500 + 50 tokens, the last one never stored: 549 are 35 blocks of 16, beside the null block.
+TEST_F(Search, GivenBlocksMustHoldTheLongestRequest) {
+  const auto with_blocks = [](std::int64_t blocks) {
+    Plan one = plan("  rate: \"1 /s\"\n");
+    one.experiment_head += fmt::format("engine: {{num_blocks: {}}}\n", blocks);
+    return search(one, {});
+  };
+  EXPECT_EQ(with_blocks(36).best, 0);
+  const PlanOutcome refused = with_blocks(35);
+  EXPECT_EQ(refused.best, -1);
+  EXPECT_EQ(refused.candidates.at(0).reason,
+            "one request of 550 tokens needs 35 blocks of 16 tokens, the cache has 34: short by 1");
+}
+
+TEST_F(Search, ACandidateThatTurnsOutNotToRunLeavesTheOthers) {
+  Plan two = plan("  rate: \"10 /s\"\n");
+  two.max_num_seqs = {8, 16};
+  PlanOutcome outcome = search(two, {});
+  ASSERT_EQ(outcome.best, 0);
+  const Model model = load_model("smollm2-135m");
+  gpu::Gpu gpu(profile_of(two, "l4"), outcome.policies[0].run.setting.fidelity);
+  outcome.best = -1;
+  settle_choice(
+      two, outcome,
+      [&](const Candidate& one) {
+        if (one.index == 0) throw InputError("does not run");
+        experiment::Run run = run_of(two, two.policies[0], "l4", 1);
+        run.setting.serving->max_num_seqs = one.max_num_seqs;
+        return std::make_unique<Replica>(run, outcome.policies[0], model, gpu, outcome.traffic.longest, Calibration{});
+      },
+      2);
+  EXPECT_EQ(outcome.best, 1);
+  EXPECT_FALSE(outcome.candidates[0].is_feasible);
+  EXPECT_EQ(outcome.candidates[0].reason, "does not run");
 }
 
 std::string text_of(const std::string& path) {

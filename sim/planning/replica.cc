@@ -48,7 +48,11 @@ void Replica::set_max_num_seqs(std::int64_t max_num_seqs) {
                                  format_bytes(needed - account_.budget_bytes())));
   }
   std::int64_t blocks = asked.num_blocks;
-  if (blocks == 0) blocks = account_.num_blocks(longest_, policy_.growth, asked.max_num_batched_tokens);
+  if (blocks == 0) {
+    blocks = account_.num_blocks(longest_, policy_.growth, asked.max_num_batched_tokens);
+  } else {
+    check_given_blocks(blocks);
+  }
   if (assumptions_.has_unlimited_cache) blocks = kManyBlocks;
   engine_ = experiment::engine_settings(run_, account_, blocks, policy_.growth);
   const std::int64_t captured = serving::largest_captured_batch(max_num_seqs);
@@ -67,6 +71,16 @@ void Replica::set_max_num_seqs(std::int64_t max_num_seqs) {
   attention_ = std::make_unique<gpu::IterationModel>(gpu_, options.iteration);
   machine_ = std::make_unique<serving::MachineStepTime>(gpu_, std::move(options));
   step_time_ = std::make_unique<CalibratedStepTime>(*machine_, calibration_);
+}
+
+/// What Scheduler::add() refuses, before anything is replayed. The last token's entry is never stored.
+void Replica::check_given_blocks(std::int64_t blocks) const {
+  const std::int64_t size = run_.setting.page_size, usable = blocks - 1;
+  const std::int64_t needed =
+      policy_.growth.most_blocks(longest_ - 1, run_.setting.serving->max_num_batched_tokens, size);
+  if (needed <= usable) return;
+  throw InputError(fmt::format("one request of {} tokens needs {} blocks of {} tokens, the cache has {}: short by {}",
+                               longest_, needed, size, usable, needed - usable));
 }
 
 void Replica::assume(const Assumptions& assumptions, std::int64_t longest) {

@@ -64,6 +64,7 @@ class Replica {
   [[nodiscard]] std::int64_t longest_context() const;
 
  private:
+  void check_given_blocks(std::int64_t blocks) const;
   [[nodiscard]] const std::vector<StepCost>& step_costs();
   [[nodiscard]] double seconds_per_entry();
   [[nodiscard]] double seconds_per_prompt(double tokens);
