@@ -17,6 +17,12 @@ double least_held(const serving::CacheGrowth& growth, double context) {
   return 1 + (growth.budget > 0 ? std::min(held, static_cast<double>(growth.budget)) : held);
 }
 
+/// The same of what it takes in blocks.
+double least_room(const serving::CacheGrowth& growth, double context) {
+  const double in_windows = std::min(static_cast<double>(growth.window), context) * growth.window_weight;
+  return in_windows + (growth.has_whole_layers ? least_held(growth, context) : 0);
+}
+
 }  // namespace
 
 double least_seconds(const std::vector<StepCost>& costs, double tokens, double steps) {
@@ -51,9 +57,10 @@ MeanWork mean_work(const Traffic& traffic, const serving::CacheGrowth& growth, b
     sum.prompt_tokens += input - static_cast<double>(found);
     sum.decodes += decodes;
     sum.entries += decodes * (least_held(growth, input + 1) + least_held(growth, input + decodes)) / 2;
+    sum.room += decodes * (least_room(growth, input + 1) + least_room(growth, input + decodes)) / 2;
   }
   const auto count = static_cast<double>(traffic.trace.requests.size());
-  return {sum.prompt_tokens / count, sum.decodes / count, sum.entries / count};
+  return {sum.prompt_tokens / count, sum.decodes / count, sum.entries / count, sum.room / count};
 }
 
 }  // namespace kvtide::planning

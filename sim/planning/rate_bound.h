@@ -36,10 +36,13 @@ struct MeanWork {
       0;               ///< that no prefix cache can hold: all of them, or those behind the shared blocks, at least one
   double decodes = 0;  ///< tokens after the first
   double entries = 0;  ///< read by them together: the sum over a request's decodes of what is cached then
+  double room =
+      0;  ///< that they take in the cache's blocks, likewise: the windows' entries too, as those of other layers
 };
 
 /// @param has_hits  shared blocks may be found in a prefix cache
-/// Example: 10 prompt tokens, 3 outputs, nothing evicted: 2 decodes that read 11 and 12 entries, 23 together.
+/// Example: 10 prompt tokens, 3 outputs, nothing evicted: 2 decodes that read 11 and 12 entries, 23 together. Beside layers that keep all
+/// as many with a window of 11: 11 + 11 more room, 45 together.
 [[nodiscard]] MeanWork mean_work(const Traffic& traffic, const serving::CacheGrowth& growth, bool has_hits);
 
 }  // namespace kvtide::planning

@@ -48,6 +48,16 @@ TEST(MeanWork, CountsDecodesByWhatTheyRead) {
   EXPECT_DOUBLE_EQ(work.entries, 11.5);
 }
 
+// Contexts of 11 and 12 beside windows of 11 that weigh 2: 11 + 22 and 12 + 22 take room. Windows alone: 22 each.
+TEST(MeanWork, CountsTheRoomOfWindows) {
+  serving::CacheGrowth growth{.window = 11, .window_weight = 2};
+  EXPECT_DOUBLE_EQ(mean_work(traffic_of({{10, 3}}, 1), growth, false).room, 33 + 34);
+  growth.has_whole_layers = false;
+  EXPECT_DOUBLE_EQ(mean_work(traffic_of({{10, 3}}, 1), growth, false).room, 22 + 22);
+  growth.window = 12;
+  EXPECT_DOUBLE_EQ(mean_work(traffic_of({{10, 3}}, 1), growth, false).room, 22 + 24);
+}
+
 // Of 30 tokens 2 blocks of 16 may be found, but one token is always computed; of 40 tokens 8 are left.
 TEST(MeanWork, LeavesOutWhatAPrefixCacheMayHold) {
   Traffic traffic = traffic_of({{30, 1}, {40, 1}}, 2);
@@ -159,6 +169,8 @@ INSTANTIATE_TEST_SUITE_P(
         Load{"shared", "llama-3.1-8b", "h100-sxm", kVllm, "none", {{1000, 100}}, 400, 256, 60},
         Load{"sliding windows", "gemma-2-9b", "h100-sxm", kVllm, "none", {{6000, 300}}, 200, 128},
         Load{"windows alone", "mistral-7b-v0.1", "l40s", kVllm, "none", {{7000, 400}}, 200, 128},
+        // 29 windows beside 5 whole layers: 600 tokens take 6.8 times 600 entries.
+        Load{"cache full of windows", "gemma-3-4b", "h200-sxm", "{num_blocks: 3000}", "none", {{500, 200}}, 300, 256},
         Load{"low rank", "llama-3.1-8b", "h100-sxm", kVllm, "{preset: palu}", {{1500, 200}}, 300, 128},
         Load{"unread pages", "llama-3.1-8b", "h100-sxm", kVllm, "{preset: quest}", {{3000, 300}}, 300, 128},
         Load{"calibrated",

@@ -174,8 +174,7 @@ double Replica::rate_bound(const Traffic& traffic) {
   const MeanWork work = mean_work(traffic, engine_.growth, hits);
   const double tokens = work.prompt_tokens + work.decodes;
   double steps = work.decodes / static_cast<double>(engine_.max_num_seqs);
-  if (!hits && engine_.growth.has_whole_layers)
-    steps = std::max(steps, work.entries / static_cast<double>(kv_tokens()));
+  if (!hits) steps = std::max(steps, work.room / static_cast<double>(kv_tokens()));
   // In one call the entries may be read while the prompts' scores are computed.
   const double attention =
       std::max(work.entries * seconds_per_entry(), hits ? 0 : seconds_per_prompt(traffic.mean_input));
@@ -184,11 +183,15 @@ double Replica::rate_bound(const Traffic& traffic) {
 
 std::int64_t Replica::longest_context() const {
   const std::int64_t asked = run_.setting.serving->max_model_len;
-  const std::int64_t most = asked > 0 ? asked : model_.max_positions;
-  const std::int64_t step = engine_.max_num_batched_tokens, size = engine_.block_size;
-  if (engine_.growth.most_blocks(most, step, size) < engine_.num_blocks) return most;
-  const std::int64_t last = std::min(most, step);
-  return std::max<std::int64_t>(0, kv_tokens() - size * engine_.growth.window_blocks(most - last, last, size));
+  const auto fits = [&](std::int64_t tokens) {
+    return engine_.growth.most_blocks(tokens, engine_.max_num_batched_tokens, engine_.block_size) < engine_.num_blocks;
+  };
+  std::int64_t fitting = 0, too_long = (asked > 0 ? asked : model_.max_positions) + 1;
+  while (too_long - fitting > 1) {
+    const std::int64_t middle = fitting + (too_long - fitting) / 2;
+    (fits(middle) ? fitting : too_long) = middle;
+  }
+  return fitting;
 }
 
 }  // namespace kvtide::planning
