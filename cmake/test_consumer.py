@@ -28,10 +28,12 @@ def clean_environment():
 
 
 def sanitizer():
-    """The libraries of `kvtide test --sanitize` want their users built alike."""
+    """The libraries of `kvtide test --sanitize` want their users built alike, by the same compiler."""
     cache = BUILD / "CMakeCache.txt"
-    found = re.search(r"^KVTIDE_SANITIZE:STRING=(.+)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
-    return [f"-DCMAKE_CXX_FLAGS=-fsanitize={found.group(1)}"] if found else []
+    text = cache.read_text() if cache.exists() else ""
+    found = re.search(r"^KVTIDE_SANITIZE:STRING=(.+)$", text, re.MULTILINE)
+    compiler = re.search(r"^CMAKE_CXX_COMPILER:[A-Z]+=(.+)$", text, re.MULTILINE)
+    return [f"-DCMAKE_CXX_FLAGS=-fsanitize={found.group(1)}", f"-DCMAKE_CXX_COMPILER={compiler.group(1)}"] if found else []
 
 
 @pytest.fixture(scope="module", name="prefix")

@@ -51,7 +51,7 @@ void print_overview() {
   for (const Command& command : commands()) fmt::print("  {:<10} {}\n", command.name, command.summary);
   fmt::print(
       "\nkvtide COMMAND --help explains a command; kvtide --version tells the build.\n"
-      "In the source tree ./kvtide builds first and has two more: test [--all] and bench [ROOM] [--compare].\n"
+      "In the source tree ./kvtide builds first and has three more: test [--all], bench [ROOM] [--compare] and fuzz.\n"
       "Exit codes: 0 done, 1 some runs failed, 2 wrong usage or input, 3 environment, 130 interrupted.\n");
 }
 

@@ -15,14 +15,15 @@ std::string option_words(const Option& option) {
              : fmt::format("--{} -{}", option.name.substr(0, comma), option.name.substr(comma + 1));
 }
 
-/// "measured|dram FILE..." -> {"measured", "dram"}: the words a first positional argument may be.
+/// "measured|dram|FILE" -> {"measured", "dram"}: the words a first positional argument may be, without placeholders.
 std::vector<std::string> positional_words(const Command& command) {
   const std::string first = command.positional.substr(0, command.positional.find(' '));
   if (first.find('|') == std::string::npos) return {};
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= first.size();) {
     const std::size_t end = std::min(first.find('|', begin), first.size());
-    words.push_back(first.substr(begin, end - begin));
+    const std::string word = first.substr(begin, end - begin);
+    if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string::npos) words.push_back(word);
     begin = end + 1;
   }
   return words;

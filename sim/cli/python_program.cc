@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -27,6 +28,7 @@ int run_analysis(const std::vector<std::string>& arguments) {
   std::vector<char*> raw;
   for (std::string& word : words) raw.push_back(word.data());
   raw.push_back(nullptr);
+  std::fflush(nullptr);  // what this process printed comes before what the child prints
   pid_t child = 0;
   if (const int error = ::posix_spawn(&child, python.c_str(), nullptr, nullptr, raw.data(), environ); error != 0) {
     throw EnvironmentError(

@@ -57,13 +57,30 @@ void write_timeline(experiment::RunEvaluator& evaluator, const experiment::Run& 
   whole.put_in_place();
 }
 
+/// A word as a POSIX shell takes it: in single quotes where it holds more than letters, digits and _@%+=:,./-
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char letter : word) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return quoted + "'";
+}
+
+/// The command that computes the rest of an interrupted one: with all that decides what is computed.
+std::string command_to_resume(const Arguments& arguments, const std::string& output,
+                              const std::optional<experiment::Shard>& shard) {
+  std::string command = fmt::format("kvtide run {} -o {}", shell_word(arguments.positional[0]), shell_word(output));
+  for (const char* option : {"set", "seed"}) {
+    const auto given = arguments.values.find(option);
+    if (given == arguments.values.end()) continue;
+    for (const std::string& value : given->second) command += fmt::format(" --{} {}", option, shell_word(value));
+  }
+  if (shard) command += fmt::format(" --shard {}/{}", shard->index, shard->count);
+  return command + " --resume";
+}
+
 int finish(const Arguments& arguments, const std::string& output, const experiment::Outcome& outcome) {
   const bool is_json = arguments.has("json");
-  if (outcome.is_interrupted) {
-    fmt::print(stderr, "interrupted: {} runs are kept in {}.runs; the rest: kvtide run {} -o {} --resume\n",
-               outcome.done, output, arguments.positional[0], output);
-    return kInterrupted;
-  }
   if (is_json) {
     fmt::print("{}\n", run_summary_json(output));
   } else if (!arguments.has("quiet")) {
@@ -95,7 +112,15 @@ int run(const Arguments& arguments) {
   if (ranks && ranks->rank() != 0) return arguments.has("dry-run") ? kDone : serve(*ranks, arguments);
   const std::int64_t jobs = ranks ? ranks->count() - 1 : jobs_of(arguments);
   experiment::Experiment experiment = experiment::load_experiment(arguments.positional[0], overrides_of(arguments));
-  if (const auto shard = shard_option(arguments)) experiment::take_shard(experiment, *shard);
+  if (const auto shard = shard_option(arguments)) {
+    experiment::take_shard(experiment, *shard);
+    if (!arguments.has("shard")) {
+      fmt::print(stderr,
+                 "warning: a Slurm array or an indexed job is around: these are only the runs of shard {}/{} (all of "
+                 "them: --shard 0/1)\n",
+                 shard->index, shard->count);
+    }
+  }
   for (const std::string& warning : experiment.warnings) fmt::print(stderr, "warning: {}\n", warning);
   if (arguments.has("dry-run")) {
     experiment::DryRunOptions options;
@@ -106,7 +131,6 @@ int run(const Arguments& arguments) {
   }
   std::signal(SIGINT, &on_interrupt);
   std::signal(SIGTERM, &on_interrupt);
-  ProgressLine progress(arguments.has("quiet"));
   experiment::RunEvaluator evaluator;
   evaluator.prepare(experiment);
   experiment::ExecutorOptions options;
@@ -121,12 +145,22 @@ int run(const Arguments& arguments) {
   options.jobs = jobs;
   options.resume = arguments.has("resume");
   options.interrupted = &interrupted;
-  options.on_progress = [&progress](const experiment::Progress& state) { progress.show(state); };
   options.provenance = {KVTIDE_VERSION, KVTIDE_COMMIT, experiment::creation_time()};
   if (const auto timeline = arguments.text("timeline")) write_timeline(evaluator, experiment.runs.front(), *timeline);
-  const experiment::Outcome outcome = experiment::execute(
-      experiment, [&](const experiment::Run& one) { return ranks ? ranks->hand_out(one) : evaluator.evaluate(one); },
-      options);
+  experiment::Outcome outcome;
+  {
+    ProgressLine progress(arguments.has("quiet"));  // its line ends before the results begin
+    options.on_progress = [&progress](const experiment::Progress& state) { progress.show(state); };
+    const auto evaluate = [&](const experiment::Run& one) {
+      return ranks ? ranks->hand_out(one) : evaluator.evaluate(one);
+    };
+    outcome = experiment::execute(experiment, evaluate, options);
+  }
+  if (outcome.is_interrupted) {
+    fmt::print(stderr, "interrupted: {} runs are kept in {}.runs; the rest: {}\n", outcome.done, options.output,
+               command_to_resume(arguments, options.output, experiment.shard));
+    return kInterrupted;
+  }
   return finish(arguments, options.output, outcome);
 }
 

@@ -27,6 +27,7 @@ struct Summary {
   std::map<std::string, std::vector<double>> numbers;
   std::map<std::string, std::vector<std::int64_t>> integers;  ///< beside numbers: a seed has more digits than those
   std::map<std::string, std::vector<std::string>> texts;
+  std::vector<std::int64_t> run_numbers;  ///< of the whole sweep: a shard's file does not begin at 0
   std::size_t num_runs = 0;
 
   [[nodiscard]] double number(const std::string& column, std::size_t run) const {
@@ -44,14 +45,17 @@ Summary read_summary(const hdf5::InputFile& file) {
   std::vector<std::string> known;
   for (const std::string& name : file.children("/summary")) {
     const std::string path = "/summary/" + name;
-    if (name == "run" || file.is_group(path)) continue;
+    if (file.is_group(path)) continue;
+    if (name == "run") {
+      summary.run_numbers = file.read_integers(path);
+      summary.num_runs = summary.run_numbers.size();
+      continue;
+    }
     (experiment::find_column(name) == nullptr ? summary.order : known).push_back(name);
     if (file.info(path).type == hdf5::ElementType::string) {
       summary.texts[name] = file.read_strings(path);
-      summary.num_runs = summary.texts[name].size();
     } else {
       summary.numbers[name] = file.read_doubles(path);
-      summary.num_runs = summary.numbers[name].size();
       if (file.info(path).type == hdf5::ElementType::int64) summary.integers[name] = file.read_integers(path);
     }
   }
@@ -98,7 +102,7 @@ Table table_of(const Summary& summary) {
   columns.push_back({"how surely", Align::left});
   Table table(columns);
   for (std::size_t run = 0; run < summary.num_runs; ++run) {
-    std::vector<std::string> row{fmt::format("{}", run)};
+    std::vector<std::string> row{fmt::format("{}", summary.run_numbers[run])};
     for (const std::string& name : swept) {
       row.push_back(summary.texts.contains(name)      ? summary.text(name, run)
                     : summary.integers.contains(name) ? fmt::format("{}", summary.integers.at(name)[run])
@@ -119,9 +123,16 @@ Table table_of(const Summary& summary) {
   return table;
 }
 
-/// What the first run's columns say of the cache without compression; empty when that was not measured.
+/// What the columns say of the cache without compression; empty when that was not measured or is not the same for all.
 std::string uncompressed_line(const Summary& summary) {
   if (summary.num_runs == 0 || !std::isfinite(summary.number("kv_bytes_full", 0))) return "";
+  for (const char* column : {"kv_bytes_full", "max_sequences_full", "decode_step_us_full"}) {
+    for (std::size_t run = 1; run < summary.num_runs; ++run) {
+      const double first = summary.number(column, 0);
+      const double other = summary.number(column, run);
+      if (first != other && !(std::isnan(first) && std::isnan(other))) return "";
+    }
+  }
   std::string line =
       fmt::format("Without compression: {} of KV a sequence, {} sequences at once",
                   format_bytes(summary.number("kv_bytes_full", 0)), plain(summary.number("max_sequences_full", 0)));
@@ -178,9 +189,9 @@ std::string run_summary_text(const std::string& path, bool use_color) {
   out += extrapolation_text(summary);
   const std::optional<std::size_t> plotted = run_to_plot(summary);
   if (plotted) {
-    const std::string group = fmt::format("/runs/{}/phase/", experiment::run_name(static_cast<std::int64_t>(*plotted)));
-    out += fmt::format("\nRun {} by place within its period of {} tokens (0: first token of a block)\n", *plotted,
-                       plain(summary.number("period", *plotted)));
+    const std::string group = fmt::format("/runs/{}/phase/", experiment::run_name(summary.run_numbers[*plotted]));
+    out += fmt::format("\nRun {} by place within its period of {} tokens (0: first token of a block)\n",
+                       summary.run_numbers[*plotted], plain(summary.number("period", *plotted)));
     for (const auto& [name, title] :
          {std::pair("loss", "mean loss"), std::pair("jump_share", "share of the loss's jumps")}) {
       if (!file.exists(group + name)) continue;
@@ -205,7 +216,7 @@ std::string run_summary_json(const std::string& path) {
   const Summary summary = read_summary(file);
   std::vector<std::string> rows;
   for (std::size_t run = 0; run < summary.num_runs; ++run) {
-    std::vector<std::string> cells;
+    std::vector<std::string> cells{fmt::format("\"run\": {}", summary.run_numbers[run])};
     for (const std::string& name : summary.order) {
       const bool is_text = summary.texts.contains(name);
       const double number = is_text ? 0 : summary.number(name, run);

@@ -28,7 +28,7 @@ def test_demo_takes_no_file_and_refuses_what_run_refuses(tmp_path):
 
 
 def test_words_of_the_source_tree_are_named_and_not_taken_for_commands():
-    assert "test [--all]" in kvtide("--help").stdout
+    assert "test [--all]" in kvtide("--help").stdout and "fuzz" in kvtide("--help").stdout
     done = kvtide("bench")
     assert done.returncode == 2
     assert "./kvtide bench" in done.stderr

@@ -2,6 +2,8 @@
 
 import json
 import os
+import pty
+import shlex
 import signal
 import subprocess
 import time
@@ -329,14 +331,45 @@ def test_interrupt_keeps_what_is_finished_and_names_the_way_on(tmp_path):
     text = f"compression: {{stages: {json.dumps(EVICT)}}}\nsweep: {{compression.block_size: {list(range(64, 1024, 8))}}}\n"
     path = experiment(tmp_path, text, measure=["loss", "prefix_scan"])
     out = tmp_path / "t.h5"
-    process = subprocess.Popen([PROGRAM, "run", str(path), "-o", str(out), "--quiet"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([PROGRAM, "run", str(path), "-o", str(out), "--quiet", "--set", "name=it's here", "--seed", "5",
+                                "--shard", "0/2"], stderr=subprocess.PIPE, text=True)  # fmt: skip
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not list(tmp_path.glob("t.h5.runs/0*.h5")):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "--resume" in errors
+    # What it prints is taken as it stands: other keys would be another configuration.
+    words = shlex.split(errors.split("the rest: ")[1])
+    assert words == ["kvtide", "run", str(path), "-o", str(out), "--set", "name=it's here", "--seed", "5", "--shard", "0/2", "--resume"]
+    kept = {file: file.stat().st_mtime_ns for file in tmp_path.glob("t.h5.runs/0*.h5")}
+    again = subprocess.Popen([PROGRAM, *words[1:], "--quiet"], stderr=subprocess.PIPE, text=True)
+    time.sleep(0.3)
+    again.send_signal(signal.SIGINT)
+    _, errors = again.communicate(timeout=60)
+    assert again.returncode in (0, 130), errors
+    if again.returncode == 130:
+        assert all(file.stat().st_mtime_ns == when for file, when in kept.items())
+
+
+def test_on_a_terminal_the_table_begins_on_a_line_of_its_own(tmp_path):
+    path = experiment(tmp_path, f"compression: {{stages: {json.dumps(EVICT)}}}")
+    leader, follower = pty.openpty()
+    process = subprocess.Popen([PROGRAM, "run", str(path), "-o", str(tmp_path / "t.h5")], stdout=follower, stderr=follower)
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:  # how the system says that nobody writes any more
+            break
+        if not part:
+            break
+        shown += part
+    os.close(leader)
+    assert process.wait(timeout=60) == 0
+    header = next(line for line in shown.decode().split("\r\n") if "memory saved" in line)
+    assert header.split("\x1b[K")[-1].lstrip().startswith("run"), shown  # what stood before that is wiped
 
 
 def test_results_open_everywhere_with_names_and_units(tmp_path):

@@ -25,6 +25,7 @@ def test_bash_completes_commands_topics_and_options():
     assert {"models", "machine"} <= set(completions("kvtide", "show", "m"))
     assert completions("kvtide", "run", "--ou") == ["--output"]
     assert "--shard" in completions("kvtide", "run", "--")
+    assert not any("CLAIM" in word for word in completions("kvtide", "claims", ""))  # a placeholder is no word
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 import subprocess
 
@@ -53,6 +54,21 @@ def test_a_shard_is_named_after_its_part(tmp_path):
                           env=plain(), capture_output=True, text=True)
     assert done.returncode == 0
     assert (tmp_path / "results/t.shard-01-of-12.h5").exists()
+
+
+def test_a_shard_shows_the_numbers_of_the_whole_sweep(tmp_path):
+    done = kvtide("run", experiment(tmp_path, SWEEP), "-o", tmp_path / "t.h5", "--shard", "1/2", env=plain())
+    assert done.returncode == 0 and "warning" not in done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:5]] == ["1", "3", "5"], done.stdout  # every second of six
+    shown = kvtide("run", tmp_path / "t.yaml", "-o", tmp_path / "t.h5", "--shard", "1/2", "--json", env=plain())
+    assert [run["run"] for run in json.loads(shown.stdout)["runs"]] == [1, 3, 5]
+
+
+def test_a_shard_that_nobody_asked_for_is_named(tmp_path):
+    done = kvtide("run", experiment(tmp_path, SWEEP), "-o", tmp_path / "t.h5", "--quiet",
+                  env=plain(SLURM_ARRAY_TASK_ID="1", SLURM_ARRAY_TASK_COUNT="2"))  # fmt: skip
+    assert done.returncode == 0
+    assert "only the runs of shard 1/2" in done.stderr and "--shard 0/1" in done.stderr
 
 
 def test_export_reads_back_as_the_same_table(tmp_path):
