@@ -54,8 +54,8 @@ def last(pattern, text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", required=True, type=pathlib.Path, help="a build folder of the preset fuzz")
+    parser = argparse.ArgumentParser(prog="kvtide fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True, type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("--minutes", type=float, default=1, help="processor minutes a target (default: 1)")
     parser.add_argument("targets", nargs="*", help="without: all")
     arguments = parser.parse_args()

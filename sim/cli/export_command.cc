@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 
 #include "base/error.h"
@@ -92,6 +93,9 @@ int run(const Arguments& arguments) {
   const std::vector<std::string> columns = chosen_columns(arguments, results);
   const std::string text = arguments.has("json") ? json_text(results, columns) : csv_text(results, columns);
   if (const auto output = arguments.text("output")) {
+    std::error_code failure;
+    if (std::filesystem::equivalent(*output, arguments.positional[0], failure))
+      throw InputError(fmt::format("-o {}: is the file to read", *output));
     write_whole_file(*output, text);
   } else {
     fmt::print("{}", text);

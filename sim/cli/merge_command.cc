@@ -3,12 +3,14 @@
 #include "base/json_object.h"
 #include "cli/command.h"
 #include "experiment/merge.h"
+#include "hdf5/replaceable_output.h"
 
 namespace kvtide::cli {
 namespace {
 
 int run(const Arguments& arguments) {
   const std::vector<std::string> shards(arguments.positional.begin() + 1, arguments.positional.end());
+  hdf5::require_replaceable(arguments.positional[0], {});
   const std::size_t num_runs = experiment::merge_results(arguments.positional[0], shards);
   const std::string& merged = arguments.positional[0];
   if (arguments.has("json")) {

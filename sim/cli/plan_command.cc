@@ -10,6 +10,7 @@
 #include "cli/progress_line.h"
 #include "cli/set_option.h"
 #include "cli/version.h"
+#include "hdf5/replaceable_output.h"
 #include "planning/candidate_journal.h"
 #include "planning/engine_flags.h"
 #include "planning/plan_file.h"
@@ -47,6 +48,7 @@ int run(const Arguments& arguments) {
       if (std::filesystem::exists(*output, failure) && !std::filesystem::is_regular_file(*output, failure)) {
         throw EnvironmentError(fmt::format("{}: is no regular file; expected the name of a file", *output));
       }
+      hdf5::require_replaceable(*output, {});
       options.build = build_name();
       journal.emplace(*output + ".candidates", arguments.has("resume"));
       options.restore = [&](std::uint64_t key, planning::Candidate& one) { return journal->restore(key, one); };

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -325,6 +326,26 @@ def test_killed_sweep_resumes_to_the_same_bytes(tmp_path):
     done = kvtide("run", path, "-o", out, "--quiet", "--resume", env=env)
     assert done.returncode == 0, done.stderr
     assert out.read_bytes() == calm.read_bytes()
+
+
+def test_what_a_command_reads_is_never_its_output(tmp_path):
+    path = experiment(tmp_path, f"compression: {{stages: {json.dumps(EVICT)}}}")
+    text = path.read_text()
+    refused = kvtide("run", path, "-o", path, "--quiet")
+    assert refused.returncode == 2 and "t.yaml: exists and is no results file" in refused.stderr
+    assert path.read_text() == text
+    trace = tmp_path / "trace.h5"
+    shutil.copy(TRACE, trace)
+    refused = kvtide("run", path, "-o", trace, "--quiet", "--set", f"trace={trace}")
+    assert refused.returncode == 2 and "is read by this command" in refused.stderr
+    assert trace.read_bytes() == TRACE.read_bytes()
+    out = tmp_path / "t.h5"
+    for _ in range(2):  # results replace older results
+        assert kvtide("run", path, "-o", out, "--quiet").returncode == 0
+    whole = out.read_bytes()
+    assert kvtide("export", out, "-o", out).returncode == 2
+    assert kvtide("merge", path, out).returncode == 2
+    assert out.read_bytes() == whole and path.read_text() == text
 
 
 def test_interrupt_keeps_what_is_finished_and_names_the_way_on(tmp_path):

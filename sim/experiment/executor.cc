@@ -18,6 +18,7 @@
 #include "experiment/results_reader.h"
 #include "experiment/run_file.h"
 #include "experiment/runs_folder.h"
+#include "hdf5/replaceable_output.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -208,6 +209,11 @@ Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const Ex
   if (std::filesystem::is_directory(options.output, ignored)) {
     throw EnvironmentError(fmt::format("{}: is a folder, not a file to write", options.output));
   }
+  std::vector<std::string> traces;
+  for (const Run& run : experiment.runs) {
+    if (traces.empty() || traces.back() != run.setting.trace.path) traces.push_back(run.setting.trace.path);
+  }
+  hdf5::require_replaceable(options.output, traces);
   const RunsFolder folder(options.output, experiment, options.resume);
 
   if (options.resume) {
