@@ -49,10 +49,19 @@ class Part:
 
 
 def validate(program: str, folder: pathlib.Path, captures: str | None = None) -> list[Part]:
-    """Every part, in the order of the model: kernels, memory, serving, choices of a policy, losses."""
-    checks = (_measured, _left_out, _dram, _step_times, _scheduler, _preemptions, _quantized, _kept,
-              lambda ask, data: _answers(ask, data, captures))
-    return [part for check in checks for part in check(lambda *words: _ask(program, words), folder)]
+    """Every part, in the order of the model: kernels, memory, serving, choices of a policy, losses. One whose data cannot be read is
+    named like one without data; the others are still checked."""
+    checks = {"kernel times": _measured, "kernel times, their GPU left out": _left_out, "device memory": _dram,
+              "serving, step times of the modeled GPU": _step_times, "serving, scheduling rules alone": _scheduler,
+              "preemptions": _preemptions, "quantized KV": _quantized, "what a policy keeps": _kept,
+              "loss: nats of an answer under an evicted cache": lambda ask, data: _answers(ask, data, captures)}  # fmt: skip
+    parts = []
+    for name, check in checks.items():
+        try:
+            parts += check(lambda *words: _ask(program, words), folder)
+        except ResultsError as failure:
+            parts += _absent(name, str(failure).splitlines()[0].replace("|", "/"))
+    return parts
 
 
 def table(parts: list[Part]) -> str:
@@ -98,7 +107,7 @@ def _ask(program: str, words: tuple[str, ...]) -> tuple[dict, pd.DataFrame]:
         done = subprocess.run([program, "validate", *(word.format(csv=table, h5=file) for word in words), "--json"], capture_output=True,
                               text=True)
         if done.returncode != 0:
-            raise ResultsError(f"kvtide validate {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
+            raise ResultsError(f"kvtide validate {words[0]} ended with {done.returncode}: {done.stderr.strip()}")
         if os.path.exists(table):
             rows = pd.read_csv(table)
         else:

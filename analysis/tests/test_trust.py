@@ -25,6 +25,19 @@ def test_parts_without_data_stand_last_and_say_what_is_missing(tmp_path):
     assert f"not checked: no {tmp_path.name}/measured" in shown
 
 
+def test_a_part_that_cannot_be_checked_leaves_the_others(tmp_path):
+    for folder, file in (("measured", "x.csv"), ("e2e", "runs.csv")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).write_text("run\n")
+    program = tmp_path / "kvtide"
+    row = {"run": "a_b", "metric": "ttft_ms", "error_percent": 1.0}
+    program.write_text(f"#!/bin/sh\nif [ $2 = measured ]; then echo 'x.csv: a | b' >&2; exit 2; fi\necho '{json.dumps({'runs': [row]})}'\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    parts = {part.part: part for part in trust.validate(str(program), tmp_path)}
+    assert parts["kernel times"].missing == "kvtide validate measured ended with 2: x.csv: a / b"
+    assert parts["serving, scheduling rules alone"].rows == 1
+
+
 def test_a_page_is_changed_between_its_markers_only():
     page = f"before\n{trust.BEGIN}\nold\n{trust.END}\nafter\n"
     assert trust.put_into(page, "new\n") == f"before\n{trust.BEGIN}\nnew\n{trust.END}\nafter\n"
