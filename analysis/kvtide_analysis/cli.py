@@ -39,8 +39,8 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
                                  description="Writes one HTML page that needs no network and no other file.")
     report.add_argument("file", metavar="FILE.h5")
     report.add_argument("-o", "--output", metavar="FILE.html", help="default: the input's name with .html")
-    report.add_argument("--worst-max", type=_share, default=0.2, metavar="LOSS",
-                        help="largest worst-span loss that the headline accepts (default 0.2)")
+    report.add_argument("--worst-max", type=_share, metavar="LOSS",
+                        help="largest worst-span loss that the headline accepts, in the metric's unit (default 0.2 of the attention; none for other metrics)")
     report.add_argument("--quiet", action="store_true", help="print nothing")
     report.add_argument("--json", action="store_true", help="name and size of the page as JSON")
     report.set_defaults(handler=_report)

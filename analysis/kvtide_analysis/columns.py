@@ -11,8 +11,8 @@ kv_bytes_full kv_bytes memory_saving bytes_per_token peak_bytes decode_step_us_f
 compress_us_per_block max_sequences_full max_sequences max_context_tokens_full max_context_tokens kv_bound loss_mean
 loss_worst loss_worst_over_mean loss_cvar05 longest_lost_run output_error bits_lost position_stability prefix_sensitivity
 period grid_offset period_kind cycles periodicity_index periodicity_ratio periodicity_p edge_index edge_p free_blocks status
-status_reason loss_model loss_tokens period_certainty run_seed compression_setting warnings extrapolates weight_bytes_per_gpu gpu_memory_bytes
-kv_capacity_bytes kv_batch_bytes
+status_reason loss_metric loss_model loss_tokens period_certainty run_seed compression_setting warnings extrapolates weight_bytes_per_gpu gpu_memory_bytes
+kv_capacity_bytes kv_batch_bytes model_setting gpu_setting context_tokens_setting batch_setting loss_span_setting
 """.split())
 
 
@@ -51,6 +51,8 @@ def write(value: object, style: str) -> str:
         return f"{100 * number:.1f} %"
     if style == "factor":
         return f"{number:.2f} ×" if number < 100 else f"{number:.0f} ×"
+    if style == "bits":
+        return f"{number:.3g} bit"
     if style == "integer":
         return f"{number:,.0f}"
     return f"{number:.3g}"
@@ -63,6 +65,15 @@ METRIC_TITLES = {
 }
 
 
+def metric_title(metric: str) -> str:
+    return METRIC_TITLES.get(metric, metric)
+
+
 def loss_style(metric: str) -> str:
-    """Shares of attention are percentages; output error and bits are plain numbers."""
-    return "percent" if metric in ("mass_loss", "lost_mass") else "number"
+    """Shares of attention are percentages; bits are bits; an output error is a plain number."""
+    return "percent" if metric in ("mass_loss", "lost_mass") else "bits" if metric == "bits_lost" else "number"
+
+
+def default_bound(metric: str | None) -> float | None:
+    """Largest worst-span loss that a report accepts unless it is told; None where no loss of the metric is good or bad by itself."""
+    return 0.2 if metric == "mass_loss" else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import palette, views
 from .captions import jumps_in_words, phase_title, steps_in_words
-from .columns import METRIC_TITLES, loss_style, write
+from .columns import loss_style, metric_title, write
 from .results import Results
 from .spectrum import Spectrum
 from .worst import describe, worst
@@ -25,8 +25,7 @@ def pareto(results: Results) -> Figure:
     view = views.pareto(results)
     if isinstance(view, views.Missing):
         return {"missing": view.reason}
-    metric = views.settings.loss_metric(results)
-    style = loss_style(metric)
+    style = loss_style(view.metric)
     policies, blocks = sorted(set(view.policy)), sorted(set(view.block_size))
     saving = 100 * view.saving
     traces: list[Figure] = [
@@ -51,7 +50,7 @@ def pareto(results: Results) -> Figure:
                for number, block in enumerate(blocks)]
     front = "; ".join(view.label[index] for index in view.front)
     highest = _highest(view.worst)
-    figure = figure_of(traces, "KV-cache memory saved (%)", f"{METRIC_TITLES.get(metric, metric)} in the worst span",
+    figure = figure_of(traces, "KV-cache memory saved (%)", f"{metric_title(view.metric)} in the worst span",
                      f"Lower right is better; the stem below a point ends at its mean loss. Dotted: the front, settings that none beats in "
                      f"both saving and worst loss: {front}.", style=style, highest=highest)
     if highest > 0:
@@ -75,7 +74,7 @@ def position(results: Results, run: int, arrays) -> Figure:
     found = worst(results, run, arrays)
     style, highest = loss_style(view.metric), _highest(view.whole.high)
     said = describe(found) if found else f"Largest {write(highest, style)}."
-    return figure_of(traces, "position (tokens)", METRIC_TITLES.get(view.metric, view.metric),
+    return figure_of(traces, "position (tokens)", metric_title(view.metric),
                    said, view.boundaries - 0.5, style=style, highest=highest, note=f"{drawn[0].upper()}{drawn[1:]}; {grid}.")
 
 
@@ -86,7 +85,7 @@ def zoom(results: Results, run: int, arrays) -> Figure:
         return {"missing": view.reason}
     caption = f"Positions {view.zoom_x[0]} to {view.zoom_x[-1]}, around the largest loss; lines: block boundaries."
     return figure_of([line(view.zoom_x, view.zoom_y, "loss", shape="hvh")], "position (tokens)",
-                   METRIC_TITLES.get(view.metric, view.metric), caption, view.zoom_boundaries - 0.5, style=loss_style(view.metric),
+                   metric_title(view.metric), caption, view.zoom_boundaries - 0.5, style=loss_style(view.metric),
                    highest=_highest(view.zoom_y))
 
 
@@ -105,7 +104,7 @@ def phase(results: Results, run: int, arrays) -> Figure:
                     f"{write(means.max(), style)}." if len(means) else "")
     left_out = " (protected positions count here, not in the mean)" if view.without_protected else ""
     inner = np.arange(view.block_size, view.period, view.block_size) if view.block_size else np.empty(0)
-    figure = figure_of(traces, phase_title(view.period, view.offset), METRIC_TITLES.get(view.metric, view.metric),
+    figure = figure_of(traces, phase_title(view.period, view.offset), metric_title(view.metric),
                      f"{why[0].upper()}{why[1:]}.{numbers_said}", inner if len(inner) <= views.MOST_GRID_LINES else (), style=style,
                      note=f"Band: smallest to largest over the cycles{left_out}.",
                      highest=_highest(np.append(view.fold.high, view.fold.mean)))
@@ -134,7 +133,7 @@ def jumps(results: Results, run: int, arrays) -> Figure:
 
 def loss_spectrum(results: Results, run: int, arrays) -> Figure:
     """Power against period with its confidence limits."""
-    view = views.loss_spectrum(results, arrays)
+    view = views.loss_spectrum(results, run, arrays)
     if isinstance(view, views.Missing):
         return {"missing": view.reason}
     assert isinstance(view, Spectrum)
@@ -195,7 +194,7 @@ def prefix(results: Results, run: int, arrays) -> Figure:
     blocks = np.arange(view.block_size, view.shift[-1] + 1, view.block_size) if view.block_size else np.empty(0)
     finite = np.isfinite(view.sensitivity)
     highest = int(np.argmax(np.where(finite, view.sensitivity, -np.inf)))
-    style = loss_style(views.settings.loss_metric(results))
+    style = loss_style(views.settings.loss_metric(results, run))
     caption = f"Largest {write(view.sensitivity[highest], style)} at {view.shift[highest]} tokens."
     note = ("How much the loss of the same text changes, on average, when unrelated tokens are put in front of it and so move it "
             "against the block grid; 0 where the grid falls on itself again. Lines: multiples of block_size.")

@@ -11,7 +11,7 @@ from matplotlib.transforms import Bbox
 
 from . import palette, views
 from .captions import phase_title
-from .columns import METRIC_TITLES, loss_style
+from .columns import loss_style, metric_title
 from .machine_plots import missing, plot_memory, plot_timeline
 from .remedies import plot_losses, plot_sensitivity
 from .results import Results
@@ -39,8 +39,7 @@ def plot_pareto(axes: Axes, results: Results) -> None:
     for number, block in enumerate(blocks):
         axes.plot([], [], color=palette.GREY, marker=palette.symbol(number)[1], linestyle="none", label=f"B {block}")
     axes.set_xlabel("KV-cache memory saved (%)")
-    metric = views.settings.loss_metric(results)
-    _loss_axis(axes, metric, f"{METRIC_TITLES.get(metric, metric)} in the worst span")
+    _loss_axis(axes, view.metric, f"{metric_title(view.metric)} in the worst span")
     axes.set_ylim(bottom=-0.03 * view.worst.max())  # a point at 0 is drawn whole
     axes.legend(fontsize="x-small", ncols=1, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
 
@@ -75,8 +74,7 @@ def plot_catalogue(axes: Axes, results: Results) -> None:
         bar = axes.figure.colorbar(points, ax=axes, label="decode step (ms)", ticks=LogLocator(subs=(1, 2, 5)), format="%g")
         bar.ax.minorticks_off()
     axes.set_xlabel("KV-cache memory saved (%)")
-    metric = views.settings.loss_metric(results)
-    _loss_axis(axes, metric, f"{METRIC_TITLES.get(metric, metric)} in the worst span")
+    _loss_axis(axes, view.metric, f"{metric_title(view.metric)} in the worst span")
     axes.set_ylim(bottom=-0.03 * view.worst.max())
     _keep_apart(labels)
 
@@ -148,7 +146,7 @@ def plot_jumps(axes: Axes, results: Results, run: int) -> None:
 
 def plot_spectrum(axes: Axes, results: Results, run: int) -> None:
     """Power against period, with the level that red noise stays under in 95 % (one period) and 99 % (all periods) of cases."""
-    view = views.loss_spectrum(results, results.run(run))
+    view = views.loss_spectrum(results, run, results.run(run))
     if missing(axes, view):
         return
     assert isinstance(view, Spectrum)
@@ -187,7 +185,7 @@ def plot_prefix(axes: Axes, results: Results, run: int) -> None:
     for boundary in np.arange(view.block_size, view.shift[-1] + 1, view.block_size) if view.block_size else ():
         axes.axvline(boundary, color=palette.GRID, linewidth=0.6, zorder=0)
     axes.set_xlabel("tokens put in front")
-    _loss_axis(axes, views.settings.loss_metric(results), "mean |change of loss|")
+    _loss_axis(axes, views.settings.loss_metric(results, run), "mean |change of loss|")
 
 
 def plot_heads(axes: Axes, results: Results, run: int) -> None:
@@ -244,7 +242,7 @@ PLOTS = {
 
 
 def _loss_axis(axes: Axes, metric: str, title: str = "") -> None:
-    axes.set_ylabel(title or METRIC_TITLES.get(metric, metric))
+    axes.set_ylabel(title or metric_title(metric))
     axes.set_ylim(bottom=0)
     if loss_style(metric) == "percent":
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))

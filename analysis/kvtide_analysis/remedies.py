@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from . import palette
+from . import palette, settings
+from .columns import loss_style, metric_title
 from .machine_plots import missing
 from .results import Results
 from .settings import run_label
@@ -27,7 +28,7 @@ def period_text(row) -> str:
 
 def plot_losses(axes: Axes, results: Results) -> None:
     """Mean loss, a line a run."""
-    _draw(axes, results, (("loss_mean", "mean over positions"),), "attention lost")
+    _draw(axes, results, (("loss_mean", "mean over positions"),), "")
     axes.set_yticks(range(len(order(results))), [run_label(results, run) for run in order(results)], fontsize="x-small")
 
 
@@ -44,9 +45,13 @@ def plot_sensitivity(axes: Axes, results: Results) -> None:
 
 def _draw(axes: Axes, results: Results, columns, title: str) -> None:
     runs = order(results)
-    held = [(name, label) for name, label in columns if name in results.summary]
+    held = [(name, label) for name, label in columns if name in results.summary and results.summary[name].notna().any()]
     if not runs or not held:
         missing(axes, Missing("no run has this loss: measure: [loss, prefix_scan]"))
+        return
+    metrics = settings.metrics(results)
+    if len(metrics) > 1:
+        missing(axes, Missing(f"the losses are of several metrics ({', '.join(metrics)})"))
         return
     values = np.array([[float(results.summary.at[run, name]) for run in runs] for name, _ in held])
     axes.hlines(range(len(runs)), 0 if len(held) == 1 else np.nanmin(values, axis=0), np.nanmax(values, axis=0), color=palette.GRID, linewidth=1, zorder=1)
@@ -54,7 +59,9 @@ def _draw(axes: Axes, results: Results, columns, title: str) -> None:
         axes.plot(one, range(len(runs)), palette.symbol(index)[1], color=palette.colour(index), markersize=5, label=label, clip_on=False)
     axes.set_xlim(left=0)
     axes.set_ylim(len(runs) - 0.5, -0.5)
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.set_xlabel(title)
+    if loss_style(metrics[0]) == "percent":
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    unit = metric_title(metrics[0])
+    axes.set_xlabel(unit if not title else title if metrics[0] == "mass_loss" else f"{title} ({unit})")
     axes.set_ylabel("setting")
     axes.legend(fontsize="x-small", loc="lower left", bbox_to_anchor=(0, 1), ncols=len(held), frameon=False)

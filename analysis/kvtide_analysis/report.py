@@ -8,7 +8,7 @@ import numpy as np
 
 from . import figures, page, settings, spread
 from .certainty import certainty
-from .columns import METRIC_TITLES, TABLE, Shown, loss_style, write
+from .columns import TABLE, Shown, default_bound, loss_style, metric_title, write
 from .machine_figures import MACHINE_FIGURES
 from .results import Results
 from .verdict import verdict
@@ -20,8 +20,10 @@ BYTES_A_ROW = 1_200  # of the table, about
 MOST_COMPARED = 3  # beside the setting shown; more curves cannot be told apart
 
 
-def render(results: Results, worst_max: float) -> str:
-    """The whole page as text. worst_max: the largest worst-span loss that the headline accepts."""
+def render(results: Results, worst_max: float | None = None) -> str:
+    """The whole page as text. worst_max: the largest worst-span loss that the headline accepts; None: that of the metric, if it has one."""
+    metrics = settings.metrics(results)
+    worst_max = default_bound(metrics[0]) if worst_max is None and len(metrics) == 1 else worst_max
     details = _details(results)
     shown = {**figures.RUN_FIGURES, **{key: MACHINE_FIGURES[key] for key in MACHINE_FIGURES
                                        if any("missing" not in made[key] for made in details.values())}}
@@ -74,9 +76,8 @@ def _columns(results: Results) -> list[Shown]:
     return [column for column in TABLE if column.name in results.summary and results.summary[column.name].notna().any()]
 
 
-def _table(results: Results, detailed: set[str], worst_max: float) -> str:
+def _table(results: Results, detailed: set[str], worst_max: float | None) -> str:
     columns = _columns(results)
-    style = loss_style(settings.loss_metric(results))
     head = [("Setting", False), *((f"{column.title}{f' ({column.unit})' if column.unit == 'tokens' else ''}", False) for column in columns),
             ("Certainty of the period", True)]
     rows = []
@@ -84,6 +85,7 @@ def _table(results: Results, detailed: set[str], worst_max: float) -> str:
         label = html.escape(settings.run_label(results, run))
         name = (f'<input type="checkbox" class="compare" aria-label="compare {label}"> <button type="button">{label}</button>'
                 if str(run) in detailed else label)
+        style = loss_style(settings.loss_metric(results, run))
         cells = [f'<td data-value="{label}">{name}</td>']
         for column in columns:
             value = row[column.name]
@@ -94,9 +96,10 @@ def _table(results: Results, detailed: set[str], worst_max: float) -> str:
         said = html.escape(_certainty_or_failure(row))
         cells.append(f'<td class="text" data-value="{said}">{said}</td>')
         worst = row.get("loss_worst", np.nan)
-        state = "within" if worst <= worst_max else "over" if worst > worst_max else "unknown"
+        state = "unknown" if worst_max is None or not np.isfinite(worst) else "within" if worst <= worst_max else "over"
         rows.append(f'<tr class="{state}" data-run="{run}">{"".join(cells)}</tr>')
-    within = (f'<label><input type="checkbox" id="within"> only worst loss up to {html.escape(write(worst_max, style))} (above: !)</label>')
+    metrics = settings.metrics(results)
+    within = "" if worst_max is None else (f'<label><input type="checkbox" id="within"> only worst loss up to {html.escape(write(worst_max, loss_style(metrics[0])))} (above: !)</label>')
     return page.table(head, rows, "e.g. int4 128", within)
 
 
@@ -138,13 +141,13 @@ def _warnings(results: Results) -> str:
 
 def _subtitle(results: Results) -> str:
     """What was simulated, in one line, and what it costs without compression."""
-    document, metric = settings.experiment(results), settings.loss_metric(results)
-    known = {key: document[key] for key in ("model", "gpu", "context_tokens", "batch") if isinstance(document.get(key), (str, int))}
+    values = {key: settings.resolved(results, key) for key in ("model", "gpu", "context_tokens", "batch")}
+    known = {key: value[0] for key, value in values.items() if len(value) == 1}  # what the runs differ in is in the table
     parts = [f"{known[key]}" for key in ("model", "gpu") if key in known]
     parts += [f"{write(known['context_tokens'], 'integer')} tokens of context"] if "context_tokens" in known else []
     parts += [f"batch {known['batch']}"] if "batch" in known else []
     text = f"{', '.join(parts)}: {len(results)} settings. " if parts else f"{len(results)} settings. "
-    text += f"Loss is {METRIC_TITLES.get(metric, metric)} ({metric}). B is block_size in tokens."
+    text += f"Loss is {' or '.join(f'{metric_title(metric)} ({metric})' for metric in settings.metrics(results))}. B is block_size in tokens."
     full = {name: results.summary[name].dropna() for name in ("kv_bytes_full", "max_sequences_full", "decode_step_us_full")
             if name in results.summary}
     if len(full) == 3 and all(values.nunique() == 1 for values in full.values()):

@@ -1,4 +1,4 @@
-"""What a report needs to know of the experiment: read from the stored YAML and the swept columns of the summary."""
+"""What a report needs to know of the experiment: the resolved settings and swept columns of the summary, in older files the stored YAML."""
 
 from __future__ import annotations
 
@@ -56,14 +56,35 @@ def block_size(results: Results, run: int) -> int:
     return _positive(lookup(experiment(results), "compression.block_size", DEFAULT_BLOCK_SIZE))
 
 
-def loss_metric(results: Results) -> str:
-    """The profile that loss_mean, loss_worst and the period are taken from."""
-    return str(lookup(experiment(results), "loss.metric", DEFAULT_METRIC))
+def resolved(results: Results, key: str) -> list[Any]:
+    """The different values that a key ("model", "batch") has in the runs, in their order: what --set, includes and sweeps made of it.
+
+    From the column KEY_setting; a file that was written without has what its experiment says. Empty where nothing is known.
+    """
+    column = results.summary.get(key.replace(".", "_") + "_setting")
+    if column is None:
+        value = lookup(experiment(results), key)
+        return [value] if isinstance(value, (str, int)) else []
+    values = [value for value in column.dropna() if value != ""]
+    return list(dict.fromkeys(value if isinstance(value, str) else int(value) for value in values))
 
 
-def span(results: Results) -> int:
+def loss_metric(results: Results, run: int) -> str:
+    """The profile that loss_mean, loss_worst and the period of a run are taken from."""
+    stored = results.summary.at[run, "loss_metric"] if "loss_metric" in results.summary else ""
+    return stored if isinstance(stored, str) and stored else str(lookup(experiment(results), "loss.metric", DEFAULT_METRIC))
+
+
+def metrics(results: Results) -> list[str]:
+    """The different metrics of the runs that have a loss, of all runs where none has: losses of two metrics cannot be compared."""
+    loss = results.summary.get("loss_worst", pd.Series(dtype=float)).dropna()
+    return sorted({loss_metric(results, run) for run in (loss if len(loss) else results.summary).index})
+
+
+def span(results: Results, run: int) -> int:
     """Positions in a span of `loss_worst`."""
-    return _positive(lookup(experiment(results), "loss.span", DEFAULT_SPAN)) or DEFAULT_SPAN
+    stored = _positive(results.summary.at[run, "loss_span_setting"]) if "loss_span_setting" in results.summary else 0
+    return stored or _positive(lookup(experiment(results), "loss.span", DEFAULT_SPAN)) or DEFAULT_SPAN
 
 
 def short_model(name: str) -> str:
@@ -87,14 +108,16 @@ def run_label(results: Results, run: int) -> str:
 def warnings(results: Results) -> list[str]:
     """What a reader must know before trusting the figures; empty when there is nothing."""
     found = []
-    document = experiment(results)
-    served, recorded = str(document.get("model", "")), short_model(str(results.attrs.get("loss_model", "")))
-    context, measured = document.get("context_tokens"), results.attrs.get("loss_tokens")
-    if recorded and served and recorded != served:
+    served, contexts = resolved(results, "model"), resolved(results, "context_tokens")
+    recorded, measured = short_model(str(results.attrs.get("loss_model", ""))), results.attrs.get("loss_tokens")
+    context = contexts[0] if len(contexts) == 1 else None
+    if recorded and served and served != [recorded]:
+        model = served[0] if len(served) == 1 else "each run's own model"
         found.append(f"Loss and machine are of two models: loss was measured on the attention of {recorded}{_tokens(measured)}; bytes and "
-                     f"times are those of {served}{_tokens(context)}. Score-driven choices are carried over; losses are {recorded}'s.")
-    elif context is not None and measured not in (None, context):
-        found.append(f"Context lengths differ: loss was measured{_tokens(measured)}, bytes and times{_tokens(context)}.")
+                     f"times are those of {model}{_tokens(context)}. Score-driven choices are carried over; losses are {recorded}'s.")
+    elif isinstance(measured, int) and contexts and contexts != [measured]:
+        length = _tokens(context) or f" over {len(contexts)} other lengths"
+        found.append(f"Context lengths differ: loss was measured{_tokens(measured)}, bytes and times{length}.")
     found += str(results.attrs.get("warnings", "") or "").splitlines()
     said: dict[str, list[int]] = {}
     for run, row in results.summary.iterrows():
@@ -108,7 +131,7 @@ def warnings(results: Results) -> list[str]:
     schema = results.attrs.get("schema_version", SUPPORTED_SCHEMA)
     if schema != SUPPORTED_SCHEMA:
         found.append(f"The file has schema_version {schema}; this program knows {SUPPORTED_SCHEMA}: figures may be missing.")
-    if not document:
+    if not experiment(results):
         found.append("The file stores no readable experiment: defaults are assumed for block_size and the loss metric.")
     return found
 

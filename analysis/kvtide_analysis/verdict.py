@@ -6,22 +6,29 @@ import numpy as np
 import pandas as pd
 
 from . import settings
-from .columns import loss_style, write
+from .columns import loss_style, metric_title, write
 from .results import Results
 from .worst import describe, worst
 
 
-def verdict(results: Results, worst_max: float) -> list[str]:
-    """Sentences, most important first. worst_max: largest acceptable `loss_worst`, in the metric's own unit."""
+def verdict(results: Results, worst_max: float | None) -> list[str]:
+    """Sentences, most important first. worst_max: largest acceptable `loss_worst`, in the metric's own unit; None: no loss is too large."""
     summary = results.summary
     if not {"memory_saving", "loss_worst"} <= set(summary.columns):
         return ["No verdict: the summary holds no memory_saving and loss_worst."]
     rows = summary[np.isfinite(summary["memory_saving"]) & np.isfinite(summary["loss_worst"])]
     if rows.empty:
         return ["No verdict: no run has both a saving and a loss."]
-    style = loss_style(settings.loss_metric(results))
+    metrics = settings.metrics(results)
+    if len(metrics) > 1:
+        return [f"No verdict: the losses are of several metrics ({', '.join(metrics)}), which cannot be compared."]
+    style = loss_style(metrics[0])
+    if worst_max is None:
+        sentences = [f"No bound is set for {metric_title(metrics[0])} (--worst-max), so that no setting is within it.", *_largest(results, rows, style),
+                     *_periods(results, rows), *_bound(rows)]
+        return sentences
     sentences = [_best(results, rows, worst_max, style), *_offenders(results, rows, worst_max, style),
-                 *_periods(results, rows, worst_max, style), *_bound(rows)]
+                 *_periods(results, rows), *_bound(rows)]
     return [sentence for sentence in sentences if sentence]
 
 
@@ -45,13 +52,12 @@ def _best(results: Results, rows: pd.DataFrame, worst_max: float, style: str) ->
 
 
 def _span(results: Results) -> str:
-    return f"span of {settings.span(results)} tokens"
+    spans = {settings.span(results, run) for run in results.summary.index}
+    return f"span of {spans.pop() if len(spans) == 1 else 'loss.span'} tokens"
 
 
 def _offenders(results: Results, rows: pd.DataFrame, worst_max: float, style: str) -> list[str]:
     over = rows[rows["loss_worst"] > worst_max]
-    by = ["loss_worst", "loss_mean"] if "loss_mean" in over else ["loss_worst"]
-    over = over.loc[over[by].round(3).sort_values(by, ascending=False, kind="stable").index]  # ties as they are written
     if over.empty:
         return [f"No setting loses more than {write(worst_max, style)} anywhere."]
     sentences = [f"{len(over)} of {len(rows)} settings lose more than {write(worst_max, style)} of some {_span(results)}"]
@@ -59,15 +65,22 @@ def _offenders(results: Results, rows: pd.DataFrame, worst_max: float, style: st
     if len(hidden):
         sentences[0] += f"; in {len(hidden)} of them the mean hides it (at or under {write(worst_max, style)})"
     sentences[0] += "."
+    return [*sentences, *_largest(results, over, style)]
+
+
+def _largest(results: Results, rows: pd.DataFrame, style: str) -> list[str]:
+    """The setting of `rows` with the largest worst loss, and where it loses that."""
+    by = ["loss_worst", "loss_mean"] if "loss_mean" in rows else ["loss_worst"]
+    over = rows.loc[rows[by].round(3).sort_values(by, ascending=False, kind="stable").index]  # ties as they are written
     run = over.index[0]
     label, found = settings.run_label(results, run), worst(results, run, results.run(run))
     tied = int((over["loss_worst"].round(3) == over["loss_worst"].round(3).iloc[0]).sum())
     text = f"Largest: {write(over['loss_worst'].iloc[0], style)}, in "
     text += f"{tied} settings; of these {label} has the largest mean." if tied > 1 and len(by) > 1 else f"{label}."
-    return [*sentences, text + (f" {describe(found)}" if found else "")]
+    return [text + (f" {describe(found)}" if found else "")]
 
 
-def _periods(results: Results, rows: pd.DataFrame, worst_max: float, style: str) -> list[str]:
+def _periods(results: Results, rows: pd.DataFrame) -> list[str]:
     if "period_kind" not in rows or "period" not in rows:
         return []
     lossy = rows[rows["loss_worst"] > 0]

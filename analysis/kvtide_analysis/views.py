@@ -39,6 +39,7 @@ class Pareto:
     policy: list[str]
     block_size: list[int]
     front: list[int]
+    metric: str
 
 
 @dataclass(frozen=True)
@@ -148,12 +149,15 @@ def pareto(results: Results) -> Pareto | Missing:
     rows = summary[np.isfinite(summary["memory_saving"]) & np.isfinite(summary["loss_worst"])]
     if rows.empty:
         return Missing("no run has both a saving and a loss")
+    metrics = settings.metrics(results)
+    if len(metrics) > 1:
+        return Missing(f"the losses are of several metrics ({', '.join(metrics)})")
     saving, worst = rows["memory_saving"].to_numpy(float), rows["loss_worst"].to_numpy(float)
     names = [name for name in settings.swept_columns(results) if summary[name].map(lambda value: isinstance(value, str)).all()]
     policy = [", ".join(str(rows.at[run, name]) for name in names) or "all runs" for run in rows.index]
     mean = rows["loss_mean"].to_numpy(float) if "loss_mean" in rows else np.full(len(rows), np.nan)
     return Pareto(rows.index.to_numpy(), [settings.run_label(results, run) for run in rows.index], saving, worst, mean, policy,
-                  [settings.block_size(results, run) for run in rows.index], pareto_front(saving, worst))
+                  [settings.block_size(results, run) for run in rows.index], pareto_front(saving, worst), metrics[0])
 
 
 def pareto_front(saving: np.ndarray, worst: np.ndarray) -> list[int]:
@@ -168,7 +172,7 @@ def pareto_front(saving: np.ndarray, worst: np.ndarray) -> list[int]:
 
 def position(results: Results, run: int, arrays: RunArrays) -> Position | Missing:
     """Loss of the experiment's metric by position, with the block grid."""
-    profile = _profile(results, arrays)
+    profile = _profile(results, run, arrays)
     if isinstance(profile, Missing):
         return profile
     metric, units, x, values = profile
@@ -188,7 +192,7 @@ def phase(results: Results, run: int, arrays: RunArrays) -> Phase | Missing:
     block = settings.block_size(results, run)
     period = found or block
     offset = _offset(results, run, period, arrays)
-    profile = _profile(results, arrays)
+    profile = _profile(results, run, arrays)
     stored, counts = arrays.array("phase", "loss"), arrays.array("phase", "count")
     if isinstance(profile, Missing):
         if stored is None:
@@ -196,7 +200,7 @@ def phase(results: Results, run: int, arrays: RunArrays) -> Phase | Missing:
         mean = stored.to_numpy().astype(float)
         count = counts.to_numpy() if counts is not None else np.full(len(mean), 0)
         nothing = np.full(len(mean), np.nan)
-        return Phase(settings.loss_metric(results), "1", series.Fold(np.arange(len(mean)), mean, nothing, nothing, count),
+        return Phase(settings.loss_metric(results, run), "1", series.Fold(np.arange(len(mean)), mean, nothing, nothing, count),
                      len(mean), _offset(results, run, len(mean), arrays), found == len(mean), block, True)
     metric, units, x, values = profile
     if period < 1:
@@ -221,9 +225,9 @@ def jumps(results: Results, run: int, arrays: RunArrays) -> Jumps | Missing:
                  np.flatnonzero(share > LEAST_OUTSTANDING / period))
 
 
-def loss_spectrum(results: Results, arrays: RunArrays) -> Spectrum | Missing:
+def loss_spectrum(results: Results, run: int, arrays: RunArrays) -> Spectrum | Missing:
     """Spectrum of the experiment's loss profile."""
-    profile = _profile(results, arrays)
+    profile = _profile(results, run, arrays)
     if isinstance(profile, Missing):
         return profile
     return spectrum(profile[3]) or Missing("the loss is the same at every position: there is nothing to decompose")
@@ -286,12 +290,12 @@ def heads(results: Results, run: int, arrays: RunArrays) -> Heads | Missing:
     return Heads(layer=np.asarray(loss["layer"]), kv_head=np.asarray(loss["kv_head"]), loss=lost)
 
 
-def _profile(results: Results, arrays: RunArrays) -> tuple[str, str, np.ndarray, np.ndarray] | Missing:
+def _profile(results: Results, run: int, arrays: RunArrays) -> tuple[str, str, np.ndarray, np.ndarray] | Missing:
     """(metric, unit, position, loss) of the experiment's metric; another stored loss where that one is missing."""
     loss = arrays.get("loss")
     if loss is None:
         return Missing("the run has no loss profile (measure: loss gives it)")
-    wanted = settings.loss_metric(results)
+    wanted = settings.loss_metric(results, run)
     for metric in (wanted, "mass_loss", "output_loss", "bits_lost", "lost_mass"):
         if metric in loss and loss[metric].ndim == 1 and loss[metric].size:
             array = loss[metric]

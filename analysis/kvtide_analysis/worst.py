@@ -37,7 +37,7 @@ def worst(results: Results, run: int, arrays: RunArrays) -> Worst | None:
 
     Example: losses 0 1 1 0, attention 5 1 1 3, span 2 -> begin 1, loss 1, attention 0.2; 2 positions lost entirely, 0.2.
     """
-    metric, span = settings.loss_metric(results), settings.span(results)
+    metric, span = settings.loss_metric(results, run), settings.span(results, run)
     loss, attention = arrays.array("loss", metric), arrays.array("loss", "attention")
     told = results.summary.at[run, "loss_worst"] if "loss_worst" in results.summary else np.nan
     if metric != "mass_loss" or loss is None or attention is None or loss.shape != attention.shape or not 0 < span <= loss.size:

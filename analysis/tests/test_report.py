@@ -67,6 +67,25 @@ def test_large_sweeps_keep_the_table_and_the_extremes(tmp_path, monkeypatch):
     assert "Figures are kept for 4 of 10 runs" in page
 
 
+def test_subtitle_is_of_the_run_and_names_nothing_that_varies(demo_file):
+    results = open_results(demo_file)
+    results.summary["model_setting"], results.summary["batch_setting"], results.summary["context_tokens_setting"] = "llama-3.2-1b", 4.0, 2048.0
+    results.summary["gpu_setting"] = ["a30", "l40s"] * 11
+    subtitle = report._subtitle(results)
+    assert subtitle.startswith("llama-3.2-1b, 2,048 tokens of context, batch 4: 22 settings.")
+    assert "h100" not in subtitle and "a30" not in subtitle
+
+
+def test_bound_of_the_attention_is_none_of_bits(demo_file):
+    results = open_results(demo_file)
+    assert 'id="within"' in render(results) and "up to 20.0 %" in render(results)
+    results.summary["loss_metric"] = "bits_lost"
+    page = render(results)
+    assert 'id="within"' not in page and 'class="over"' not in page
+    assert "Loss is bits lost per element (bits_lost)" in page
+    assert "up to 3 bit" in render(results, worst_max=3.0)
+
+
 def test_file_without_loss_or_groups_gives_a_page_that_says_so(tmp_path):
     path = tmp_path / "bare.h5"
     with h5py.File(path, "w") as file:

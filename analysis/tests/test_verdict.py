@@ -60,6 +60,31 @@ def test_runs_without_numbers_leave_a_plain_sentence(results):
     assert verdict(results, 0.2) == ["No verdict: no run has both a saving and a loss."]
 
 
+def resolved_as(results, **columns):
+    for name, values in columns.items():
+        results.summary[name] = values
+    return results
+
+
+def test_metric_without_a_bound_has_a_largest_loss_and_no_share(results):
+    results.summary.loc[7, "loss_worst"] = 2.155
+    said = verdict(resolved_as(results, loss_metric="bits_lost"), worst_max=None)
+    assert said[0] == "No bound is set for bits lost per element (--worst-max), so that no setting is within it."
+    assert said[1] == "Largest: 2.15 bit, in evict-25, B 64."
+    assert not any("%" in sentence for sentence in said)
+    assert "with no span of 8 tokens losing more than 0.6 bit" in verdict(results, worst_max=0.6)[0]
+
+
+def test_losses_of_several_metrics_are_not_compared(results):
+    resolved_as(results, loss_metric=["mass_loss"] * 11 + ["bits_lost"] * 11)
+    assert verdict(results, worst_max=0.2) == ["No verdict: the losses are of several metrics (bits_lost, mass_loss), which cannot be compared."]
+
+
+def test_resolved_span_is_said_not_that_of_the_yaml(results):
+    assert "every span of 16 tokens" in verdict(resolved_as(results, loss_span_setting=16.0), worst_max=0.1)[0]
+    assert "every span of loss.span tokens" in verdict(resolved_as(results, loss_span_setting=[4.0] * 11 + [16.0] * 11), worst_max=0.1)[0]
+
+
 @pytest.mark.parametrize(("row", "text"), [
     ({"period_kind": "none", "period": np.nan}, "no period found"),
     ({"period_kind": "grid_locked", "period": 64.0, "cycles": 31.58}, "jumps on one grid, 31.6 cycles"),
@@ -98,5 +123,11 @@ def test_warnings_tell_a_borrowed_loss_model_and_failed_runs(demo_file):
     assert "attention of smollm2-135m over 2,021 tokens; bytes and times are those of llama-3.1-8b over 32,768 tokens" in first
     results.summary.loc[2, ["status", "status_reason"]] = ["failed", "does not fit: needs 90 GB"]
     assert any("evict-75, B 128 has no result: does not fit: needs 90 GB." == text for text in settings.warnings(results))
+    # What --set made of the experiment; of models that are swept none is named.
+    resolved_as(results, model_setting="llama-3.2-1b", context_tokens_setting=2048.0)
+    assert "those of llama-3.2-1b over 2,048 tokens" in settings.warnings(results)[0]
+    resolved_as(results, model_setting=["llama-3.2-1b", "smollm2-135m"] * 11)
+    assert "those of each run's own model over 2,048 tokens" in settings.warnings(results)[0]
+    results.summary = results.summary.drop(columns=["model_setting", "context_tokens_setting"])
     results.attrs["loss_model"], results.attrs["loss_tokens"] = "llama-3.1-8b", 32768
     assert not any("two models" in text or "lengths differ" in text for text in settings.warnings(results))

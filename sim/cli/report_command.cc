@@ -13,6 +13,10 @@ int run(const Arguments& arguments) {
   const std::string page =
       arguments.text("output").value_or(std::filesystem::path(results).replace_extension(".html").string());
   std::vector<std::string> words{"report", results.string(), "-o", page};
+  if (const auto bound = arguments.text("worst-max")) {
+    words.emplace_back("--worst-max");
+    words.push_back(*bound);
+  }
   if (arguments.has("json")) words.emplace_back("--json");
   return run_analysis(words);
 }
@@ -38,6 +42,9 @@ Command report_command() {
           .max_positional = 1,
           .summary = "one self-contained HTML page: verdict, table, interactive plots, provenance",
           .options = {{"output,o", "FILE.html", "where to write (default: RESULTS.html beside the results)"},
+                      {"worst-max", "LOSS",
+                       "largest worst-span loss that the headline accepts, in the metric's unit (default: 0.2 of the "
+                       "attention; none for other metrics)"},
                       {"json", "", "the page's name and size as JSON on stdout"}},
           .examples = {"kvtide report results/demo.h5", "kvtide report results/demo.h5 -o /tmp/demo.html"},
           .run = &run};

@@ -76,6 +76,27 @@ TEST_F(Merge, RatiosToABaselineInAnotherShardAppearWhenMerged) {
   EXPECT_EQ(merged.numbers("baseline_run").at(3), 0);
 }
 
+// Names of files without folder and ending; shards in two folders make one file.
+TEST_F(Merge, EachRunSaysWhatItResolvedTo) {
+  Experiment experiment = experiment_of(4);
+  const char* const models[] = {"llama-3.1-8b", "my/a.b.json", "my/llama/config.json", "config.json"};
+  for (experiment::Run& run : experiment.runs) {
+    run.setting.model = models[run.index];
+    run.setting.gpu = "../gpus/a30.yaml";
+    run.setting.batch = 1 + run.index;
+    run.setting.context_tokens = 2048;
+    run.setting.loss.span = 16;
+  }
+  merge_results(output(), shards(experiment, 2));
+  EXPECT_EQ(bytes_of(output()), bytes_of(run("whole.h5", experiment)));
+  const ResultsReader merged(output());
+  EXPECT_THAT(merged.texts("model_setting"), testing::ElementsAre("llama-3.1-8b", "a.b", "llama", "config"));
+  EXPECT_THAT(merged.texts("gpu_setting"), testing::Each("a30"));
+  EXPECT_THAT(merged.numbers("batch_setting"), testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(merged.numbers("context_tokens_setting"), testing::Each(2048));
+  EXPECT_THAT(merged.numbers("loss_span_setting"), testing::Each(16));
+}
+
 TEST_F(Merge, SevenShardsAreTheBytesOfOneProcess) {
   const Experiment experiment = experiment_of(24);
   const std::string whole = run("whole.h5", experiment);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <set>
@@ -29,6 +30,17 @@ using hdf5::OutputFile;
 std::string without_nul(std::string text) {
   std::erase(text, '\0');
   return text;
+}
+
+/// A file's name without folder and ending, so that results do not depend on where the files are: "my/llama.json" ->
+/// "llama". A config.json is named after its folder.
+std::string shown_name(const std::string& name) {
+  const std::filesystem::path path(name);
+  const std::string ending = path.extension().string();
+  if (ending != ".json" && ending != ".yaml" && ending != ".yml") return name;
+  const std::string folder = path.parent_path().filename().string();
+  const std::string stem = path.stem().string();
+  return stem == "config" && !folder.empty() && folder != "." && folder != ".." ? folder : stem;
 }
 
 std::string hexadecimal(std::uint64_t value) {
@@ -66,6 +78,9 @@ class Summary {
     texts_["loss_model"][row] = result.loss_model;
     texts_["run_seed"][row] = records_[row].seed;
     texts_["compression_setting"][row] = records_[row].compression;
+    for (const auto& [name, text] : records_[row].texts) texts_[name + "_setting"][row] = without_nul(text);
+    for (const auto& [name, number] : records_[row].numbers)
+      numbers_[name + "_setting"][row] = static_cast<double>(number);
     if (!result.loss_model.empty()) {
       numbers_["loss_tokens"][row] = static_cast<double>(result.loss_tokens);
       loss_models_.insert(result.loss_model);
@@ -219,6 +234,10 @@ RunRecord run_record(const Experiment& experiment, const Run& run) {
                    .seed = hexadecimal(run.seed),
                    .compression = compression_text(run.setting),
                    .grid_offset = run.setting.compression.grid_offset,
+                   .texts = {{"model", shown_name(run.setting.model)}, {"gpu", shown_name(run.setting.gpu)}},
+                   .numbers = {{"context_tokens", run.setting.context_tokens},
+                               {"batch", run.setting.batch},
+                               {"loss_span", run.setting.loss.span}},
                    .labels = {},
                    .baseline = run.baseline};
   for (std::size_t axis = 0; axis < experiment.axes.size(); ++axis) {

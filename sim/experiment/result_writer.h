@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -47,11 +48,14 @@ struct ResultsHead {
 /// What the file says of a run beside its result.
 struct RunRecord {
   std::int64_t index = 0;
-  std::string key, seed;            ///< 16 hexadecimal digits each
-  std::string compression;          ///< the resolved setting as one line of YAML
-  std::int64_t grid_offset = 0;     ///< tokens
-  std::vector<std::string> labels;  ///< [axis]
-  std::int64_t baseline = -1;       ///< index of the run it is compared with; -1: none
+  std::string key, seed;         ///< 16 hexadecimal digits each
+  std::string compression;       ///< the resolved setting as one line of YAML
+  std::int64_t grid_offset = 0;  ///< tokens
+  /// What else of the resolved setting the columns `<name>_setting` show; none in files that were written without.
+  std::map<std::string, std::string> texts;     ///< model, gpu (names of files without folder and ending)
+  std::map<std::string, std::int64_t> numbers;  ///< context_tokens, batch, loss_span
+  std::vector<std::string> labels;              ///< [axis]
+  std::int64_t baseline = -1;                   ///< index of the run it is compared with; -1: none
   bool operator==(const RunRecord&) const = default;
 };
 [[nodiscard]] RunRecord run_record(const Experiment& experiment, const Run& run);

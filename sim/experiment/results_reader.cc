@@ -123,7 +123,18 @@ void ResultsReader::read() {
                      .seed = texts_.at("run_seed")[row],
                      .compression = file_.string_attribute(group, "compression"),
                      .grid_offset = file_.integer_attribute(group, "grid_offset_setting"),
+                     .texts = {},
+                     .numbers = {},
                      .labels = {}};
+    for (const char* name : {"model", "gpu"}) {
+      const auto found = texts_.find(std::string(name) + "_setting");
+      if (found != texts_.end()) record.texts[name] = found->second[row];
+    }
+    for (const char* name : {"context_tokens", "batch", "loss_span"}) {
+      const auto found = numbers_.find(std::string(name) + "_setting");
+      if (found != numbers_.end() && std::abs(found->second[row]) < 1e15)
+        record.numbers[name] = std::llround(found->second[row]);
+    }
     if (const auto baselines = numbers_.find("baseline_run");
         baselines != numbers_.end() && baselines->second[row] >= 0 && baselines->second[row] < kMaxRuns) {
       record.baseline = static_cast<std::int64_t>(baselines->second[row]);
@@ -150,7 +161,7 @@ RunResult ResultsReader::result(std::size_t row) const {
   for (const Column& column : columns()) {
     const std::string name = column.name;
     if (name == "status" || name == "status_reason" || name == "warnings" || name == "loss_model" ||
-        name == "loss_tokens" || name == "run_seed" || name == "compression_setting") {
+        name == "loss_tokens" || name == "run_seed" || name.ends_with("_setting")) {
       continue;  // written from the record and the fields above
     }
     if (const auto found = numbers_.find(name); found != numbers_.end() && !std::isnan(found->second[row])) {
