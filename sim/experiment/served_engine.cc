@@ -211,7 +211,6 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
   const std::vector<kv::LayerAttention> attention = plain.attention();
   const EntryWork work = entry_work(compressed.attention());
   const HeldEntries entries = held_entries(compressed.cache());
-  const kv::Quantize* quantize = quantize_stage(setting);
   serving::MachineStepTime::Options options;
   options.iteration.shape = decoder_shape(model, asked, attention);
   options.iteration.page_size = asked.page_size;
@@ -233,8 +232,6 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
     cached.dequantized_elements = work.dequantized_elements;
     cached.reconstruction_macs = work.reconstruction_macs;
     cached.has_fp8_entries = work.is_fp8;
-    const bool is_cast = quantize != nullptr && quantize->k_format.rfind("fp8", 0) == 0;
-    cached.has_own_call = work.reconstruction_macs > 0 || (work.dequantized_elements > 0 && !is_cast);
   }
   options.compression = compression_of(run, setting, model, compressed);
   return options;

@@ -111,6 +111,8 @@ AttentionKernel read_attention_kernel(const Value& map, std::vector<ProfileFact>
   kernel.scope = read_scope(map.at("serves"));
   FactReader facts(map, fact_list);
   kernel.shares_kv = facts.choice("shares_kv", {"always", "never"}) == "always";
+  if (map.at("joins_prompts").exists())
+    kernel.joins_prompts = facts.choice("joins_prompts", {"always", "never"}) == "always";
   kernel.splits = split_rule_of(facts.choice("splits", split_rule_names()));
   kernel.max_splits = facts.integer("max_splits", 1, kMaxCount);
   kernel.blocks_per_sm = facts.integer("blocks_per_sm", 1, 64);

@@ -61,6 +61,9 @@ struct AttentionKernel {
   std::string framework;  ///< "vllm", "trtllm", "sglang"
   KernelScope scope;
   bool shares_kv = true;  ///< one thread block serves all query heads of a KV head; else one block each
+  /// Decoding sequences beside prompt chunks go through the chunks' variable-length call; else through this kernel, in a call
+  /// of their own (FlashInfer, TensorRT-LLM).
+  bool joins_prompts = false;
   SplitRule splits = SplitRule::within_slots;  ///< how a task is cut along its entries
   std::int64_t max_splits = 128;               ///< of one task
   std::int64_t blocks_per_sm = 1;              ///< thread blocks resident at the same time

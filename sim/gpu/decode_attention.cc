@@ -261,4 +261,12 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
   return time;
 }
 
+bool joins_prompts(const GpuProfile& profile, const DecodeAttentionWork& asked) {
+  const DecodeAttentionWork work = as_run(profile, asked);
+  return !work.is_latent && profile.attention_kernel(work.kernel, work).joins_prompts &&
+         std::ranges::all_of(work.tasks, [](const AttentionTask& task) {
+           return task.dequantized_elements == 0 && task.reconstruction_macs == 0;
+         });
+}
+
 }  // namespace kvtide::gpu

@@ -27,4 +27,9 @@ namespace kvtide::gpu {
 [[nodiscard]] KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
                                                const DecodeAttentionWork& asked, L2State l2);
 
+/// Whether this work, beside prompt chunks, goes through their call (AttentionKernel::joins_prompts), each sequence as a chunk
+/// of one token: its heads do not share tiles and its entries are not split. Latent rows and entries that are converted or
+/// rebuilt never do. @throws InputError  unknown kernel
+[[nodiscard]] bool joins_prompts(const GpuProfile& profile, const DecodeAttentionWork& asked);
+
 }  // namespace kvtide::gpu

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "gpu/decode_attention.h"
 
 namespace kvtide::gpu {
 namespace {
@@ -63,7 +64,8 @@ IterationModel::Key IterationModel::key_of(const BatchShape& batch) const {
   return key;
 }
 
-/// Prompt chunks against the cache; a latent is expanded to the model's heads first.
+/// Prompt chunks against the cache; a latent is expanded to the model's heads first, in 16 bits. Approximation: chunks read every
+/// earlier entry in its stored form, but convert and rebuild nothing; they are bound by their products.
 PrefillAttentionWork IterationModel::prefill_of(const CachedLayer& layer,
                                                 const std::vector<PromptChunk>& chunks) const {
   const DecoderShape& shape = options_.shape;
@@ -72,7 +74,10 @@ PrefillAttentionWork IterationModel::prefill_of(const CachedLayer& layer,
   work.heads = shape.num_query_heads;
   work.kv_heads = layer.num_kv_heads;
   work.head_dim = layer.head_dim;
-  if (shape.is_latent()) {
+  if (!shape.is_latent()) {
+    work.kv_bits = layer.has_fp8_entries ? 8 : 16;
+    work.entry_bytes = layer.entry_bytes;
+  } else {
     work.kv_heads = shape.num_query_heads;
     work.head_dim = shape.latent.nope_dim + shape.latent.rope_dim;
     work.value_dim = shape.latent.value_dim;
@@ -85,8 +90,6 @@ PrefillAttentionWork IterationModel::prefill_of(const CachedLayer& layer,
 IterationModel::AttentionWork IterationModel::attention_of(const CachedLayer& layer, const Key& key) const {
   AttentionWork work;
   work.prefill = prefill_of(layer, key.second);
-  const bool is_one_call =
-      options_.has_one_attention_call && !key.second.empty() && !options_.shape.is_latent() && !layer.has_own_call;
   work.decode.head_dim = layer.head_dim;
   work.decode.is_latent = options_.shape.is_latent();
   if (options_.shape.is_latent())
@@ -96,14 +99,14 @@ IterationModel::AttentionWork IterationModel::attention_of(const CachedLayer& la
   work.decode.has_fp8_entries = layer.has_fp8_entries;
   work.decode.num_sequences = 0;
   for (const auto& [length, count] : key.first) {
-    if (is_one_call) {
-      work.prefill.sequences.push_back({1, std::max<std::int64_t>(1, kept_entries(layer, length)) - 1, count});
-    } else {
-      work.decode.tasks.push_back(task_of(layer, length, options_.page_size, count * layer.num_kv_heads));
-      work.decode.num_sequences += count;
-    }
+    work.decode.tasks.push_back(task_of(layer, length, options_.page_size, count * layer.num_kv_heads));
+    work.decode.num_sequences += count;
   }
   work.decode.interleaves_groups = work.decode.num_sequences > 1 && layer.num_kv_heads > 1;
+  if (key.first.empty() || key.second.empty() || !joins_prompts(gpu_.profile(), work.decode)) return work;
+  for (const auto& [length, count] : key.first)
+    work.prefill.sequences.push_back({1, std::max<std::int64_t>(1, kept_entries(layer, length)) - 1, count});
+  work.decode.tasks.clear();
   return work;
 }
 

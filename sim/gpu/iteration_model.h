@@ -27,7 +27,6 @@ struct CachedLayer {
   /// Elements of an entry that are converted before use (times the codec's cost), multiply-adds that rebuild it from a low rank.
   double dequantized_elements = 0, reconstruction_macs = 0;
   bool has_fp8_entries = false;  ///< DecodeAttentionWork::has_fp8_entries
-  bool has_own_call = false;     ///< decodes do not go through the call of prompt chunks beside them
 };
 
 /// Tokens of one prompt that are computed in this step.
@@ -50,10 +49,6 @@ class IterationModel {
     DecoderShape shape;
     std::vector<CachedLayer> cache;  ///< together shape.num_layers
     std::int64_t page_size = 16;
-    /// Decoding sequences beside prompt chunks go through the chunks' variable-length call, each as a chunk of one token:
-    /// their heads do not share tiles and their entries are not split. vLLM's FlashAttention backend; false: a call of their
-    /// own (FlashInfer, TensorRT-LLM). Latent attention and layers that say so (CachedLayer::has_own_call) always have their own.
-    bool has_one_attention_call = true;
   };
   /// @param gpu  outlives this object  @throws InputError
   IterationModel(Gpu& gpu, Options options);
@@ -73,7 +68,7 @@ class IterationModel {
  private:
   using Key = std::pair<std::vector<std::pair<std::int64_t, std::int64_t>>, std::vector<PromptChunk>>;
   [[nodiscard]] Key key_of(const BatchShape& batch) const;
-  /// Attention of one layer of this type.
+  /// Attention of one layer of this type. The GPU's kernel decides whether decodes join the prompts (joins_prompts()).
   struct AttentionWork {
     DecodeAttentionWork decode;
     PrefillAttentionWork prefill;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "base/error.h"
 #include "gpu/testing/llama_on_h100.h"
 
@@ -11,12 +13,27 @@ namespace {
 using testing_support::h100;
 using testing_support::llama;
 
-Bytes attention_bytes(const Iteration& iteration) {
+KernelClassTime class_of(const Iteration& iteration, const std::string& kernel_class) {
   for (const KernelClassTime& sums : iteration.by_class) {
-    if (sums.kernel_class == "attention") return sums.hbm_bytes;
+    if (sums.kernel_class == kernel_class) return sums;
   }
-  return 0;
+  return {};
 }
+Bytes attention_bytes(const Iteration& iteration) {
+  return class_of(iteration, "attention").hbm_bytes;
+}
+
+/// Llama's layers in E4M3 under one scale: 2 x 128 B an entry of a head, all converted where no kernel takes the codes.
+IterationModel::Options llama_fp8() {
+  IterationModel::Options options = llama();
+  options.cache[0].entry_bytes = 256;
+  options.cache[0].dequantized_elements = 256;
+  options.cache[0].has_fp8_entries = true;
+  return options;
+}
+
+/// 4 decoding sequences of 1,024 entries beside a prompt of 16 tokens.
+const BatchShape kMixedStep{.decode_lengths = {1024, 1024, 1024, 1024}, .chunks = {{16, 0}}};
 
 // Lengths 100 and 97 lie in 7 pages of 16, 2000 in 125: (2 x 112 + 2000) entries x 131,072 B.
 TEST(IterationModel, MixedLengthsAreReadInWholePages) {
@@ -78,6 +95,44 @@ TEST(IterationModel, EverySequenceHasItsShareOfTheKernelsFixedTime) {
   const Picoseconds charged_once = 32 * gpu.decode_attention(work).duration;
   const Picoseconds attended = model.attention({.decode_lengths = std::vector<std::int64_t>(256, 192), .chunks = {}});
   EXPECT_NEAR(to_microseconds(attended - charged_once), 32 * 4.692, 0.01);
+}
+
+// Decoding sequences are chunks of one token under vLLM's FlashAttention; under FlashInfer (fp8 on an L40S), TensorRT-LLM's kernels (a B200)
+// and where entries are converted first (fp8 on an A100) each of the 32 layers has a call for them.
+TEST(IterationModel, TheKernelDecidesWhetherDecodesJoinThePromptsCall) {
+  const auto num_calls = [](const char* gpu_name, const IterationModel::Options& options, const BatchShape& batch) {
+    Gpu gpu(load_gpu_profile(gpu_name), Fidelity::roofline);
+    return class_of(IterationModel(gpu, options).iteration(batch), "attention").num_kernels;
+  };
+  EXPECT_EQ(num_calls("h100-sxm", llama(), kMixedStep), 0);
+  EXPECT_EQ(num_calls("h100-sxm", llama_fp8(), kMixedStep), 0);
+  EXPECT_EQ(num_calls("l40s", llama(), kMixedStep), 0);
+  EXPECT_EQ(num_calls("l40s", llama_fp8(), kMixedStep), 32);
+  EXPECT_EQ(num_calls("b200-sxm", llama(), kMixedStep), 32);
+  EXPECT_EQ(num_calls("b200-sxm", llama_fp8(), kMixedStep), 32);
+  EXPECT_EQ(num_calls("a100-sxm-80gb", llama(), kMixedStep), 0);
+  EXPECT_EQ(num_calls("a100-sxm-80gb", llama_fp8(), kMixedStep), 32);
+  EXPECT_EQ(num_calls("h100-sxm", llama(), {.decode_lengths = {1024}, .chunks = {}}), 32);
+  EXPECT_EQ(num_calls("b200-sxm", llama(), {.decode_lengths = {}, .chunks = {{16, 0}}}), 0);
+}
+
+// The prompts' call reads 4 x 1,023 earlier entries of 8 heads in 32 layers, 512 B each in 16 bits and 256 B in fp8; what was just computed is
+// in L2. A chunk of a longer prompt reads its 1,008 earlier ones alike.
+TEST(IterationModel, ThePromptsCallReadsEntriesAsTheyAreStored) {
+  Gpu gpu = h100();
+  IterationModel plain(gpu, llama()), fp8(gpu, llama_fp8());
+  const auto bytes = [](IterationModel& model, const BatchShape& batch) {
+    return class_of(model.iteration(batch), "prefill_attention").hbm_bytes;
+  };
+  EXPECT_EQ(bytes(plain, kMixedStep), 32U * 4 * 1023 * 8 * 512);
+  EXPECT_EQ(bytes(fp8, kMixedStep), 32U * 4 * 1023 * 8 * 256);
+  const BatchShape chunk{.decode_lengths = {}, .chunks = {{16, 1008}}};
+  EXPECT_EQ(bytes(plain, chunk), 32U * 1008 * 8 * 512);
+  EXPECT_EQ(bytes(fp8, chunk), 32U * 1008 * 8 * 256);
+  IterationModel::Options metadata = llama();
+  metadata.cache[0].entry_bytes = 132;  // int4 with a scale and a zero for each of K and V
+  IterationModel int4(gpu, metadata);
+  EXPECT_EQ(bytes(int4, chunk), 32U * 1008 * 8 * 132);
 }
 
 // Beyond a window of 1024 a longer context costs nothing more; below it does.

@@ -70,7 +70,8 @@ struct PrefillAttentionWork {
   std::int64_t value_dim = 0;  ///< where V is narrower than K (MLA: 128 against 192); 0: as head_dim
   std::int64_t window = 0;     ///< keys a query sees, itself included; 0: all
   std::int64_t query_bits = 16;
-  std::int64_t kv_bits = 16;  ///< of a stored element
+  std::int64_t kv_bits = 16;  ///< of a stored element, for which the kernel is made
+  Bytes entry_bytes = 0;      ///< of an entry of one KV head, K and V; 0: that of kv_bits
   std::int64_t page_tokens = 16;
   std::string kernel = {};  ///< a framework ("vllm") or one PrefillKernel of the profile; empty: its first framework
   bool operator==(const PrefillAttentionWork&) const = default;

@@ -126,6 +126,13 @@ double empty_tiles(const PrefillAttentionWork& work, const Tiling& tiling) {
   return static_cast<double>(longest) * num_sequences - num_tiles;
 }
 
+/// Mean over the channels of K and V.
+double stored_element_bytes(const PrefillAttentionWork& work) {
+  if (work.entry_bytes == 0) return static_cast<double>(work.kv_bits) / 8;
+  return static_cast<double>(work.entry_bytes) /
+         static_cast<double>(work.head_dim + (work.value_dim > 0 ? work.value_dim : work.head_dim));
+}
+
 /// Bytes of the whole call.
 struct CallBytes {
   double queries = 0;    ///< in, 16 bit
@@ -141,7 +148,7 @@ CallBytes bytes_of(const PrefillAttentionWork& work) {
   const double key_dim = static_cast<double>(work.head_dim);
   const double value_dim = static_cast<double>(work.value_dim > 0 ? work.value_dim : work.head_dim);
   const double kv_elements = static_cast<double>(work.kv_heads) * (key_dim + value_dim);
-  const double stored = kv_elements * static_cast<double>(work.kv_bits) / 8;
+  const double stored = kv_elements * stored_element_bytes(work);
   for (const PrefillSequence& sequence : work.sequences) {
     const double count = static_cast<double>(sequence.count);
     bytes.tokens += count * static_cast<double>(sequence.num_new);
@@ -185,7 +192,8 @@ KernelTime time_prefill_attention(const GpuProfile& profile, MemoryModel& memory
   const double capacity = static_cast<double>(profile.l2_bytes) * profile.l2_usable_share;
   const double hit_rate = cyclic_hit_rate(fresh + (l2 == L2State::warm ? bytes.cached_kv : 0), capacity);
   const double cached_hit_rate = l2 == L2State::warm ? hit_rate : 0;
-  const Bytes page_run = std::max<Bytes>(32, static_cast<Bytes>(work.page_tokens * work.head_dim * work.kv_bits / 8));
+  const Bytes page_run = std::max<Bytes>(
+      32, static_cast<Bytes>(static_cast<double>(work.page_tokens * work.head_dim) * stored_element_bytes(work)));
   TrafficTime hbm;
   double hbm_bytes = 0;
   const auto seconds_of = [&](double activations, double pages) {
