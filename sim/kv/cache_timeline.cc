@@ -166,7 +166,7 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
     attention.work.is_latent = kind.is_latent;
     if (const LatentAttention& latent = geometry_.model.latent; kind.is_latent && latent.kv_rank > 0)
       attention.work.head_dim = gpu::mean_product_width(latent.kv_rank, latent.rope_dim);
-    attention.work.has_fp8_entries = stores_fp8(geometry_.setting);
+    attention.work.has_fp8_entries = is_compressible(kind) && stores_fp8(geometry_.setting);
     attention.work.query_heads_per_task =
         std::max<std::int64_t>(1, geometry_.model.num_query_heads / std::max<std::int64_t>(1, kind.num_kv_heads));
     attention.work.has_window = has_window;

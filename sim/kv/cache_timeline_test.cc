@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace kvtide::kv {
 namespace {
 
@@ -242,6 +244,35 @@ TEST(Attention, OverNothingButFp8IsMarked) {
   EXPECT_FALSE(is_fp8({.k_format = "fp8_e4m3", .v_format = "int8", .group = 16}, 0));
   EXPECT_FALSE(is_fp8({.k_format = "fp8_e5m2", .v_format = "fp8_e5m2", .group = 16}, 0));
   EXPECT_FALSE(is_fp8({.k_format = "fp8_e4m3", .v_format = "fp8_e4m3", .group = 16, .residual = 32}, 0));
+}
+
+// A model's window, or one that layers below a shared depth are given, keeps its entries in fp16 whatever the setting.
+TEST(Attention, OverAWindowIsNoneOverFp8) {
+  Compression setting = blocks_of_32({Quantize{.k_format = "fp8_e4m3", .v_format = "fp8_e4m3"}});
+  setting.window = 0;
+  Model model = small_model();
+  model.num_layers = 2;
+  model.layers = {{.count = 1, .k_bytes = 64, .v_bytes = 64, .num_kv_heads = 2},
+                  {.kind = AttentionKind::sliding_attention,
+                   .count = 1,
+                   .k_bytes = 64,
+                   .v_bytes = 64,
+                   .window = 48,
+                   .num_kv_heads = 2}};
+  model.kind_of_layer = {0, 1};
+  const auto whole_then_window = [&](const LayerSharing& sharing) {
+    const CacheTimeline timeline({.model = model, .setting = setting, .sharing = sharing}, some_scores(), kPositions);
+    std::map<bool, bool> fp8_by_window;
+    for (const LayerAttention& layer : timeline.attention())
+      fp8_by_window[layer.kind.window > 0] = layer.work.has_fp8_entries;
+    return fp8_by_window;
+  };
+  EXPECT_EQ(whole_then_window({}), (std::map<bool, bool>{{false, true}, {true, false}}));
+  model.layers.pop_back();
+  model.layers[0].count = 2;
+  model.kind_of_layer = {0, 0};
+  EXPECT_EQ(whole_then_window({.group = 0, .from = 500'000, .window = 48}),
+            (std::map<bool, bool>{{false, true}, {true, false}}));
 }
 
 // A latent of 24 and a rotary part of 8: 32 stored channels, products of 32 and 24, 28 in the mean.

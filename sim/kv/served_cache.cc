@@ -80,10 +80,6 @@ std::vector<LayerKind> kinds_of(const Model& model) {
   return {{.count = model.num_layers, .k_bytes = bytes, .v_bytes = bytes, .num_kv_heads = model.num_kv_heads}};
 }
 
-bool is_compressible(const LayerKind& kind) {
-  return kind.kind == AttentionKind::full_attention && kind.num_kv_heads > 0;
-}
-
 /// The layer whose cache a layer without one of its own reads: the last before it that sees as far back.
 std::int64_t native_owner(const Model& model, std::int64_t layer) {
   const auto kind_of = [&](std::int64_t index) -> const LayerKind& {
@@ -122,6 +118,10 @@ void store_keys_only(LayerCache& layer) {
 }
 
 }  // namespace
+
+bool is_compressible(const LayerKind& kind) {
+  return kind.kind == AttentionKind::full_attention && kind.num_kv_heads > 0;
+}
 
 LayerCache windowed_cache(const DistinctLayer& layer, std::int64_t num_positions) {
   if (layer.kind.num_kv_heads == 0) return {};

@@ -48,6 +48,9 @@ struct ServedCache {
       false;  ///< the trace has no free block at this block size, so scores say nothing about the served blocks
 };
 
+/// Whether a setting's stages apply to layers of this kind: those that store the whole context.
+[[nodiscard]] bool is_compressible(const LayerKind& kind);
+
 /// Layers with a window keep its last positions as they are: what a model never reads again needs no compression. A
 /// latent vector is stored once, as K; linear layers store no positions.
 /// @param num_positions  served context  @param sharing  a layer that shares has the choices of its owner
