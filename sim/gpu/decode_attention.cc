@@ -141,7 +141,9 @@ DecodeAttentionWork as_run(const GpuProfile& profile, DecodeAttentionWork work) 
   DecodeAttentionWork native = work;
   native.math_bits = 8;
   for (AttentionTask& task : native.tasks) task.dequantized_elements = 0;
-  return profile.find_attention_kernel(work.kernel, native) != nullptr ? native : work;
+  const AttentionKernel* found = profile.find_attention_kernel(work.kernel, native);
+  // One asked for by its own name is found whatever it serves.
+  return found != nullptr && found->scope.serves(native, profile.num_sms) ? native : work;
 }
 
 }  // namespace

@@ -374,6 +374,29 @@ TEST(Fp8Entries, AreConvertedWhereTheFrameworkHasNoSuchKernel) {
   EXPECT_EQ(gpu.decode_attention(fp8_work()).duration, gpu.decode_attention(converting).duration);
 }
 
+// AMD's GPUs have 8-bit matrix units and borrow Ampere's kernels, which convert; a latent row's as every other's. A kernel
+// of 16-bit operands stays one when it is asked for by its name.
+TEST(Fp8Entries, AreConvertedByKernelsOfSixteenBitOperands) {
+  const auto duration = [](const char* gpu_name, DecodeAttentionWork work, bool is_fp8) {
+    work.has_fp8_entries = is_fp8;
+    Gpu gpu(load_gpu_profile(gpu_name), Fidelity::roofline);
+    return gpu.decode_attention(work).duration;
+  };
+  DecodeAttentionWork latent = fp8_work();
+  latent.is_latent = true;
+  latent.query_heads_per_task = 16;
+  for (const char* name : {"mi300x", "mi325x", "mi355x"}) {
+    EXPECT_GT(load_gpu_profile(name).tensor_flops_8bit, 0);
+    EXPECT_EQ(duration(name, fp8_work(), true), duration(name, fp8_work(), false)) << name;
+    EXPECT_EQ(duration(name, latent, true), duration(name, latent, false)) << name;
+  }
+  DecodeAttentionWork named = fp8_work();
+  named.kernel = "vllm-fa3";
+  EXPECT_EQ(duration("h100-sxm", named, true), duration("h100-sxm", named, false));
+  named.kernel = "vllm-fa3-fp8";
+  EXPECT_LT(duration("h100-sxm", named, true), duration("h100-sxm", named, false));
+}
+
 // DeepSeek-V3's shape as a cache hands it over, without a kernel's name, takes what the validated shape takes.
 TEST(LatentRows, GoToTheLatentKernel) {
   for (const char* name : {"h100-sxm", "b200-sxm", "rtx-pro-6000"}) {

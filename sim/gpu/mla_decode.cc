@@ -43,9 +43,10 @@ DecodeAttentionWork mla_decode_work(const GpuProfile& profile, const MlaShape& s
   work.num_sequences = shape.batch;
   work.head_dim = mean_product_width(shape.latent_width, shape.rope_width);
   work.is_latent = true;
-  work.math_bits = shape.element_bits == 8 && profile.tensor_flops_8bit > 0 ? 8 : 16;
   work.kernel = latent_framework(profile, framework);
   if (work.kernel.empty()) throw InputError(fmt::format("{}: no kernel for multi-head latent attention", profile.name));
+  work.math_bits = shape.element_bits == 8 && profile.tensor_flops_8bit > 0 ? 8 : 16;
+  if (profile.find_attention_kernel(work.kernel, work) == nullptr) work.math_bits = 16;
   return work;
 }
 

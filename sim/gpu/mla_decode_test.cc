@@ -14,7 +14,8 @@ GpuProfile profile_with(const std::vector<std::string>& frameworks) {
   profile.tensor_flops_8bit = 1e15;
   for (const std::string& framework : frameworks) {
     AttentionKernel kernel;
-    kernel.name = kernel.framework = framework;
+    kernel.name = framework + "-kernel";
+    kernel.framework = framework;
     profile.attention_kernels.push_back(kernel);
   }
   return profile;
@@ -46,6 +47,9 @@ TEST(MlaDecode, HalfTheBitsAreHalfTheBytesAnd8BitMathWhereThereIsAny) {
   const MlaShape shape{.num_entries = 100, .element_bits = 8};
   EXPECT_EQ(mla_decode_work(profile, shape, "trtllm").tasks[0].streams[0].bytes, 57'600u);
   EXPECT_EQ(mla_decode_work(profile, shape, "trtllm").math_bits, 8);
+  profile.attention_kernels.front().scope.math_bits = 16;
+  EXPECT_EQ(mla_decode_work(profile, shape, "trtllm").math_bits, 16);
+  profile.attention_kernels.front().scope.math_bits = 8;
   profile.tensor_flops_8bit = 0;
   EXPECT_EQ(mla_decode_work(profile, shape, "trtllm").math_bits, 16);
   EXPECT_THROW((void)mla_decode_work(profile, {.element_bits = 4}, "trtllm"), InputError);

@@ -99,6 +99,17 @@ void append_kernels(const GpuProfile& donor, const std::vector<std::string>& fra
   }
 }
 
+/// Measured fp8 rows want an 8-bit kernel where the GPU has the tensor cores. Of a framework whose donors have none
+/// (Ampere), the 16-bit recipe serves both.
+void stand_in_for_8bit(std::vector<AttentionKernel>& kernels, const std::string& framework) {
+  const auto is_own = [&](const AttentionKernel& kernel) { return kernel.framework == framework; };
+  if (std::ranges::any_of(kernels, [&](const auto& each) { return is_own(each) && each.scope.math_bits != 16; }))
+    return;
+  for (AttentionKernel& kernel : kernels) {
+    if (is_own(kernel)) kernel.scope.math_bits = 0;
+  }
+}
+
 const std::map<std::string, std::vector<std::string>>& neighbours() {
   // A sibling of the architecture where there is one; else FlashAttention-2 runs on both Ampere and GDDR7 Blackwell,
   // TensorRT-LLM's kernels for Hopper on both Blackwells.
@@ -175,6 +186,7 @@ GpuProfile leave_out(const std::string& gpu, const std::vector<std::string>& pat
     }
   }
   append_kernels(donor, unknown, kernels);
+  for (const std::string& framework : frameworks) stand_in_for_8bit(kernels, framework);
   for (AttentionKernel& kernel : kernels) kernel = kernel.at_clock(profile.clock);
   profile.attention_kernels = std::move(kernels);
   const double own_share = profile.kernels.matmul_share;

@@ -35,6 +35,19 @@ TEST(LeaveOut, FrameworkThatNoNeighbourRunsGetsItsDefaultKernels) {
   EXPECT_TRUE(has_framework(leave_out("a100_sxm", {}), "sglang"));
 }
 
+// Ampere has no 8-bit kernel, GDDR7 Blackwell was measured with fp8: Ampere's recipe is taken for it, under any operands.
+TEST(LeaveOut, FrameworkWithoutAnEightBitKernelServesFp8WithItsRecipe) {
+  const GpuProfile left_out = leave_out("rtx_pro_6000_server", {});
+  DecodeAttentionWork work;
+  work.tasks.resize(1);
+  work.tasks.front().num_entries = 4096;
+  work.query_heads_per_task = 4;
+  for (const std::int64_t bits : {8, 16}) {
+    work.math_bits = bits;
+    EXPECT_EQ(left_out.attention_kernel("vllm", work).name, "vllm-fa2-ampere") << bits;
+  }
+}
+
 TEST(LeaveOut, HostsSubmissionTimeIsForgotten) {
   EXPECT_GT(load_gpu_profile("b60").host_launch_time, 0);
   EXPECT_EQ(leave_out("b60", {}).host_launch_time, 0);

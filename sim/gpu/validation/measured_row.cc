@@ -49,7 +49,8 @@ DecodeAttentionWork work_of(const GpuProfile& profile, const AttentionRow& row, 
   work.has_window = row.window > 0;
   work.kernel = framework;
   work.math_bits = row.is_8bit && profile.tensor_flops_8bit > 0 ? 8 : 16;
-  // Without 8-bit matrix units every fp8 entry of K and V is converted first.
+  if (profile.find_attention_kernel(framework, work) == nullptr) work.math_bits = 16;
+  // Without 8-bit matrix units, or a kernel for them, every fp8 entry of K and V is converted first.
   if (row.is_8bit && work.math_bits == 16) {
     task.dequantized_elements = 2 * static_cast<double>(entries) * static_cast<double>(row.head_dim);
   }
