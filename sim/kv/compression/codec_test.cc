@@ -133,6 +133,23 @@ TEST(Codec, StoredBitsCountScalesAndTables) {
   }
 }
 
+// Rows of a low rank may end inside a byte. 33 codes of 4 bits: 132 bits, 17 B; one of 2 bits: 1 B; 4 of them fill it. GEAR adds 4
+// fp16 coefficients, 8 B.
+TEST(Codec, RowsOfPackedCodesEndWithAWholeByte) {
+  const Quantize stage;
+  const auto row_bytes = [&stage](const char* name, std::int64_t columns) {
+    const Codec& codec = find_codec(name);
+    return codec.row_bytes({&codec, &stage, true, columns});
+  };
+  EXPECT_EQ(row_bytes("int4", 33), 17u);
+  EXPECT_EQ(row_bytes("int4", 34), 17u);
+  EXPECT_EQ(row_bytes("int2", 1), 1u);
+  EXPECT_EQ(row_bytes("int2", 4), 1u);
+  EXPECT_EQ(row_bytes("int2", 5), 2u);
+  EXPECT_EQ(row_bytes("gear4", 33), 25u);
+  EXPECT_EQ(row_bytes("gear2", 3), 9u);
+}
+
 // One state, two observers: what the pages hold is what stored_bits() says, 2,048 positions in whole pages.
 TEST(Codec, PagesHoldTheStoredBits) {
   for (const Codec& codec : codecs()) {

@@ -60,7 +60,7 @@ Codec gear(std::string_view name, std::int32_t bits) {
           .takes_groups = true,
           .row_bytes =
               [](const CodecUse& use) {
-                return static_cast<Bytes>(use.columns * use.codec->bits / 8 + kRank * kHalfBytes);
+                return static_cast<Bytes>(ceil_div(use.columns * use.codec->bits, 8) + kRank * kHalfBytes);
               },
           .block_metadata =
               [](const CodecUse& use, std::int64_t num_rows) {

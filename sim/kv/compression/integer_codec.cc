@@ -27,25 +27,26 @@ GroupAxis axis_of(const CodecUse& use) {
 }
 
 Codec integer(std::string_view name, std::int32_t bits) {
-  return {.name = name,
-          .summary = "integers in groups with a 16-bit scale and, unless symmetric, a 16-bit zero point",
-          .paper = "arXiv 2402.02750",
-          .bits = bits,
-          .divisor = bits == 3 ? 8 : 1,
-          .takes_groups = true,
-          .row_bytes = [](const CodecUse& use) { return static_cast<Bytes>(use.columns * use.codec->bits / 8); },
-          .block_metadata =
-              [](const CodecUse& use, std::int64_t num_rows) {
-                return group_metadata_bytes(num_rows, use.columns, groups_of(use), axis_of(use));
-              },
-          .code =
-              [](const CodecUse& use, const CodecRows& rows) {
-                std::int64_t first = 0;
-                for (const std::int64_t num_rows : rows.block_rows) {
-                  quantize_rows(*rows.values, first, num_rows, groups_of(use), axis_of(use));
-                  first += num_rows;
-                }
-              }};
+  return {
+      .name = name,
+      .summary = "integers in groups with a 16-bit scale and, unless symmetric, a 16-bit zero point",
+      .paper = "arXiv 2402.02750",
+      .bits = bits,
+      .divisor = bits == 3 ? 8 : 1,
+      .takes_groups = true,
+      .row_bytes = [](const CodecUse& use) { return static_cast<Bytes>(ceil_div(use.columns * use.codec->bits, 8)); },
+      .block_metadata =
+          [](const CodecUse& use, std::int64_t num_rows) {
+            return group_metadata_bytes(num_rows, use.columns, groups_of(use), axis_of(use));
+          },
+      .code =
+          [](const CodecUse& use, const CodecRows& rows) {
+            std::int64_t first = 0;
+            for (const std::int64_t num_rows : rows.block_rows) {
+              quantize_rows(*rows.values, first, num_rows, groups_of(use), axis_of(use));
+              first += num_rows;
+            }
+          }};
 }
 
 }  // namespace

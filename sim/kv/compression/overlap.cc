@@ -56,7 +56,7 @@ StoredForm form_of(const std::optional<StoredTensor>& tensor, std::int64_t head_
 
 StoredForm halo_form(std::int64_t head_dim) {
   return {StoredForm::Kind::coded, 4, static_cast<std::int32_t>(head_dim), "int4",
-          static_cast<std::int32_t>(head_dim / 2)};
+          static_cast<std::int32_t>(ceil_div(head_dim, 2))};
 }
 
 /// Entries of a block by who reads them; an entry is read when one of its members is.
