@@ -114,7 +114,8 @@ ServedCache CacheTimeline::held() const {
     } else {
       append_exact(layer.cache, num_appended_, layer.head_dim, layer.kind.is_latent);
     }
-    if (layer.merged > 0) layer.merged = merged_bytes(geometry_.sharing, num_positions_, layer.head_dim);
+    if (layer.merged > 0)
+      layer.merged = merged_bytes(geometry_.sharing, num_positions_, layer.head_dim, layer.kind.is_latent);
   }
   return now;
 }

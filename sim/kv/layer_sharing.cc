@@ -39,10 +39,11 @@ std::int64_t retained_positions(std::int64_t num_positions, PartsPerMillion reta
   return (num_positions * retained + 999'999) / 1'000'000;
 }
 
-Bytes merged_bytes(const LayerSharing& sharing, std::int64_t num_positions, std::int64_t head_dim) {
+Bytes merged_bytes(const LayerSharing& sharing, std::int64_t num_positions, std::int64_t head_dim, bool is_latent) {
   if (!sharing.merges) return 0;
   const std::int64_t retained = retained_positions(num_positions, sharing.retained);
-  return static_cast<Bytes>(num_positions * 4 + retained * (4 * head_dim + 4));
+  const std::int64_t num_tensors = is_latent ? 1 : 2;
+  return static_cast<Bytes>(num_positions * 2 * num_tensors + retained * (2 * num_tensors * head_dim + 4));
 }
 
 }  // namespace kvtide::kv

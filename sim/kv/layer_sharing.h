@@ -49,6 +49,8 @@ struct LayerSharing {
 /// What a merged layer stores and reads of its own, one KV head: lengths of K and V of every position (2 B each), and
 /// retained positions with their index (4 B).
 /// Example: 1,000 positions, head_dim 128, 5 % retained: 4,000 + 50 * (512 + 4) = 29,800 B. @return 0 unless it merges
-[[nodiscard]] Bytes merged_bytes(const LayerSharing& sharing, std::int64_t num_positions, std::int64_t head_dim);
+/// @param is_latent  one vector is K and V: one length, stored once
+[[nodiscard]] Bytes merged_bytes(const LayerSharing& sharing, std::int64_t num_positions, std::int64_t head_dim,
+                                 bool is_latent);
 
 }  // namespace kvtide::kv

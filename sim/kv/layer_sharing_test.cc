@@ -71,10 +71,27 @@ TEST(LayerSharing, AnUpperHalfStoresOneLayerAndTheLowerHalfWindows) {
 // stored: layers 0, 1 and one direction in pages of 16 (48 entries), and 2 layers * 2 heads * 296 B.
 TEST(LayerSharing, MergedLayersAddLengthsAndRetainedPositions) {
   const LayerSharing merged{.group = 2, .from = 500'000, .merges = true, .retained = 50'000};
-  EXPECT_EQ(merged_bytes(merged, 40, 16), 296U);
+  EXPECT_EQ(merged_bytes(merged, 40, 16, false), 296U);
   EXPECT_EQ(stored(merged, 40), 3 * 48 * kTokenAndLayer + 2 * 2 * 296);
   EXPECT_EQ(read(merged, 40), 4 * 48 * kTokenAndLayer + 2 * 2 * 296);
-  EXPECT_EQ(merged_bytes(kPairs, 40, 16), 0U);
+  EXPECT_EQ(merged_bytes(kPairs, 40, 16, false), 0U);
+}
+
+// A latent vector of 576 channels is K and V in one: 1,000 lengths of 2 B and 50 retained vectors of 1,152 B with their
+// place, 59,800 B a layer. Of four layers, pages of 16 tokens (1,008), three directions and two merged layers are stored.
+TEST(LayerSharing, MergedLatentVectorsAreOneTensor) {
+  const LayerSharing merged{.group = 2, .from = 500'000, .merges = true, .retained = 50'000};
+  EXPECT_EQ(merged_bytes(merged, 1000, 576, true), 59'800U);
+  Model model = four_layers();
+  model.num_kv_heads = 1;
+  model.head_dim = 576;
+  model.layers = {{.count = 4, .k_bytes = 1152, .v_bytes = 0, .num_kv_heads = 1, .is_latent = true}};
+  model.kind_of_layer = {0, 0, 0, 0};
+  const ServedCache cache = serve(model, {}, {}, 1000, merged);
+  EXPECT_EQ(sequence_bytes(cache, 16, CacheLayout::per_head).total, 3U * 1008U * 1152U + 2U * 59'800U);
+  CacheTimeline appended({.model = model, .setting = {}, .sharing = merged}, {}, 999);
+  appended.append();
+  EXPECT_EQ(sequence_bytes(appended.held(), 16, CacheLayout::per_head).total, 3U * 1008U * 1152U + 2U * 59'800U);
 }
 
 // Shared layers have the owner's choices: evicting half of the positions halves what is stored and what is read.

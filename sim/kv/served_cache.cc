@@ -193,7 +193,7 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
     layer.num_layers = count.layers;
     layer.num_stored_layers = count.stored;
     layer.head_dim = kind.num_kv_heads > 0 ? static_cast<std::int64_t>(kind.k_bytes) / 2 / kind.num_kv_heads : 0;
-    if (is_merged) layer.merged = merged_bytes(sharing, num_positions, layer.head_dim);
+    if (is_merged) layer.merged = merged_bytes(sharing, num_positions, layer.head_dim, kind.is_latent);
     if (!is_compressible(kind)) {
       if (kind.num_kv_heads > 0) layer.heads_of_distinct = {kind.num_kv_heads};
       layer.cache = windowed_cache(layer, num_positions);
