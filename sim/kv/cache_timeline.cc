@@ -298,15 +298,16 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
       }
     }
   }
-  if (setting.positions != PositionCoding::original && event.completed_blocks > 0) {
-    // Keys are turned again: all that are kept (contiguous: ranks close behind every gap), or the new block's (smooth).
+  if (setting.positions != PositionCoding::original && positions > 0) {
+    // Keys are turned again: all that are kept (contiguous: ranks close behind every gap), or the new ones (smooth).
     // 3 flops an element: two products and a sum.
-    const double moved = setting.positions == PositionCoding::contiguous
-                             ? static_cast<double>(num_positions_) * static_cast<double>(geometry_.model.head_dim)
-                             : elements / 2;
-    flops += 3 * moved * stored_share;
-    read_elements += moved * stored_share;
-    written_elements += moved * stored_share;
+    const bool is_to_target = event.recompressed_positions > 0;
+    std::int64_t turned = is_to_target ? std::min(positions, geometry_.schedule.decode_every) : positions;
+    if (setting.positions == PositionCoding::contiguous) turned = is_to_target ? positions : num_positions_;
+    const double moved = static_cast<double>(turned) * static_cast<double>(geometry_.model.head_dim) * stored_share;
+    flops += 3 * moved;
+    read_elements += moved;
+    written_elements += moved;
   }
   work.read_bytes = static_cast<Bytes>(read_elements * 2) * static_cast<Bytes>(heads);
   work.write_bytes = static_cast<Bytes>(written_elements * 2) * static_cast<Bytes>(heads);

@@ -217,6 +217,25 @@ TEST(CompressionWork, OfMovedPositionsTurnsTheKeysThatMove) {
   EXPECT_EQ(smooth.written - original.written, 256);
 }
 
+// Brought back to 24 entries from 32 every 8 tokens: all 24 keys of 16 channels close ranks, 384 elements; of the 8 new ones smoothing
+// turns the 6 that stay, 96.
+TEST(CompressionWork, ToATargetTurnsTheKeysThatStay) {
+  const auto turning = [](PositionCoding coding) {
+    const auto work_of = [](PositionCoding positions) {
+      Compression setting = blocks_of_32({newest()});
+      setting.positions = positions;
+      return whole_work(setting, {.recompressed_positions = 32}, small_model(),
+                        {.decode_target = 24, .decode_every = 8});
+    };
+    const gpu::CompressBlocksWork with = work_of(coding);
+    const gpu::CompressBlocksWork without = work_of(PositionCoding::original);
+    return Work{(with.flops - without.flops) / kHeads, (with.read_bytes - without.read_bytes) / kHeads,
+                (with.write_bytes - without.write_bytes) / kHeads};
+  };
+  EXPECT_EQ(turning(PositionCoding::contiguous), (Work{3 * 384, 768, 768}));
+  EXPECT_EQ(turning(PositionCoding::smooth), (Work{3 * 96, 192, 192}));
+}
+
 // A projection of K and V, 16 channels each, onto a basis of 4 that is there: 2 x 512 x 4 x 2 flops; a quarter is written. The basis of a
 // block itself costs 6 B d min(B, d) + 20 min(B, d)^3 = 6 x 32 x 16 x 16 + 20 x 16^3 a tensor.
 TEST(CompressionWork, OfLowRankIsAProjectionOrADecomposition) {
