@@ -1,7 +1,7 @@
 """Asks a server that speaks the OpenAI completions interface, one prompt a place of the scan.
 
 The key, where one is needed, comes from the environment (OPENAI_API_KEY, or the variable that is named), never from the command line. A request
-that fails for want of the server (connection, time-out, 408, 429, 5xx) is tried again after a pause that doubles; other refusals end the scan.
+that fails for want of the server (connection, time-out, a reply cut short, 408, 429, 5xx) is tried again after a pause that doubles; other refusals end the scan.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Endpoint:
         self.url = (base if base.endswith("/v1") else base + "/v1") + ("/chat/completions" if chat else "/completions")
         self.model, self.chat, self.timeout, self.retries, self.pause = model, chat, timeout, retries, pause
         self.key = os.environ.get(key_variable, "")
+        self.seconds = 0.0  # what the last answer took, without the attempts that failed before it
 
     def _post(self, body: dict) -> dict:
         if not self.url.startswith(("http://", "https://")):
@@ -39,25 +40,40 @@ class Endpoint:
             headers["Authorization"] = f"Bearer {self.key}"
         request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)
         for attempt in range(self.retries + 1):
+            began = time.monotonic()
             try:
-                with urllib.request.urlopen(request, timeout=self.timeout) as reply:
-                    told = reply.read(LARGEST_REPLY + 1)
-                if len(told) > LARGEST_REPLY:
-                    raise EndpointError(f"{self.url}: the reply is larger than {LARGEST_REPLY >> 20} MiB")
+                told = self._read(request, began + self.timeout)
+                self.seconds = time.monotonic() - began
                 return json.loads(told)
             except urllib.error.HTTPError as error:
-                told = error.read(300).decode("utf-8", "replace")
                 if error.code not in RETRIED or attempt == self.retries:
-                    raise EndpointError(f"{self.url}: {error.code} {error.reason}: {told}") from error
-            except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+                    raise EndpointError(f"{self.url}: {error.code} {error.reason}: {_beginning(error)}") from error
+            except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.IncompleteRead) as error:
                 if attempt == self.retries:
-                    raise EndpointError(f"{self.url}: {getattr(error, 'reason', error)} after {attempt + 1} attempts") from error
+                    cut = isinstance(error, http.client.IncompleteRead)
+                    raise EndpointError(f"{self.url}: {'the reply was cut short' if cut else getattr(error, 'reason', error)} after "
+                                        f"{attempt + 1} attempt{'s' if attempt else ''}") from error
             except http.client.HTTPException as error:
                 raise EndpointError(f"{self.url}: the reply is not HTTP ({type(error).__name__})") from error
             except ValueError as error:
                 raise EndpointError(f"{self.url}: the reply is not JSON") from error
             time.sleep(self.pause * 2 ** attempt)
         raise AssertionError("the last attempt returns or raises")
+
+    def _read(self, request: urllib.request.Request, deadline: float) -> bytes:
+        """The whole reply. `timeout` alone is of one wait for the network: a server that sends a byte now and then never exceeds it."""
+        with urllib.request.urlopen(request, timeout=self.timeout) as reply:
+            told = b""
+            while part := reply.read1(1 << 16):
+                told += part
+                if len(told) > LARGEST_REPLY:
+                    raise EndpointError(f"{self.url}: the reply is larger than {LARGEST_REPLY >> 20} MiB")
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"no whole reply in {self.timeout:g} s")
+            length = reply.headers.get("Content-Length", "")
+        if not told or length.isdigit() and len(told) < int(length):
+            raise http.client.IncompleteRead(told)
+        return told
 
     def _choice(self, body: dict) -> tuple[dict, dict]:
         reply = self._post(body)
@@ -84,17 +100,35 @@ class Endpoint:
         text = text.strip()
         if self.chat and text.startswith(lead.strip()):
             text = text[len(lead.strip()):]
-        return text.strip(), usage.get("prompt_tokens")
+        tokens = usage.get("prompt_tokens")
+        return text.strip(), tokens if isinstance(tokens, int) else None
 
     def logprob(self, text: str, answer: str) -> float | None:
         """Log-probability of `answer` behind `text`: the server repeats the prompt with its log-probabilities. None where it does not."""
         choice, _ = self._choice({"model": self.model, "prompt": text + answer, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1})
         told = choice.get("logprobs") or {}
-        values, offsets = told.get("token_logprobs"), told.get("text_offset")
-        if not values or not offsets or len(values) != len(offsets) or offsets[0] != 0:
+        values, tokens = told.get("token_logprobs"), told.get("tokens")
+        if not values or not tokens or len(values) != len(tokens) or not all(isinstance(token, str) for token in tokens):
             return None
-        inside = [value for value, offset in zip(values, offsets) if len(text) <= offset < len(text) + len(answer)]
+        # Offsets count a <s> that the server puts in front, or do not: the answer is found from the end, behind the words that lead to it.
+        lead = text.rsplit("\n", 1)[-1]
+        found = "".join(tokens).rfind(lead + answer)
+        if found < 0:
+            return None
+        begin, inside, at = found + len(lead), [], 0
+        for value, token in zip(values, tokens):
+            if at < begin + len(answer) and at + len(token) > begin:
+                inside.append(value)
+            at += len(token)
         return float(sum(inside)) if inside and None not in inside else None
+
+
+def _beginning(error: urllib.error.HTTPError) -> str:
+    """Of what the server says of its refusal; it may break off."""
+    try:
+        return error.read(300).decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException, ValueError):
+        return ""
 
 
 def score(text: str, answer: str) -> float:
