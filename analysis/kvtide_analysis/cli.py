@@ -1,6 +1,6 @@
-"""Command line: `report FILE.h5 [-o FILE.html]` and `plot FILE.h5 --what WHAT [-o FILE.png]`.
+"""The command line. What a command needs is imported by its handler, so that `scan-endpoint` needs nothing but Python.
 
-Exit codes are those of kvtide: 0 done, 2 wrong usage or input file, 3 environment (unwritable output, missing package).
+Exit codes are those of kvtide: 0 done, 2 wrong usage or input file, 3 environment (unwritable output, missing package), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ import argparse
 import io
 import json
 import os
-import stat
 import sys
-import tempfile
 
-from .exit_codes import exit_code
-from .results import Results, ResultsError, open_results
+from . import live
+from .exit_codes import InputError, exit_code
+from .output_file import is_stream, write_whole
 
 PLOT_NAMES = ("pareto", "catalogue", "remedies", "position", "phase", "spectrum", "steps", "prefix", "heads", "serving", "memory", "timeline")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return exit_code(_parser().parse_args(arguments), ResultsError)
+    return exit_code(_parser().parse_args(arguments))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kvtide_analysis", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Pictures of a result file of `kvtide run`: what each compression setting saves and where it loses information.",
+        description="Pictures of a result file of `kvtide run`: what each compression setting saves and where it loses information; scans and "
+        "recordings of real models.",
         epilog="""examples:
   kvtide_analysis report results/demo.h5                       all of it on one page: results/demo.html
   kvtide_analysis plot results/demo.h5 --what pareto           results/demo-pareto.png
   kvtide_analysis plot results/demo.h5 --what phase --run 5 -o phase.pdf
 
-exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable output, missing package)""")
+exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable output, missing package), 130 interrupted""")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
 
     report = commands.add_parser("report", allow_abbrev=False, help="one self-contained HTML page",
@@ -101,6 +101,7 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
                                 description="Imports what `report` and `plot` need and prints the versions.")
     check.add_argument("--quiet", action="store_true", help="only the exit code")
     check.set_defaults(handler=_check)
+    live.add_commands(commands)
     return parser
 
 
@@ -115,10 +116,11 @@ def _report(options: argparse.Namespace) -> int:
     from .plan import is_plan, read_plan
     from .plan_report import render as render_plan
     from .report import render
+    from .results import open_results
 
     output = options.output or os.path.splitext(options.file)[0] + ".html"
     page = render_plan(read_plan(options.file)) if is_plan(options.file) else render(open_results(options.file), worst_max=options.worst_max)
-    _write(output, page.encode("utf-8"))
+    write_whole(output, page.encode("utf-8"))
     _say(output, options)
     return 0
 
@@ -149,6 +151,7 @@ def _plot(options: argparse.Namespace) -> int:
         return 0
 
     from .plots import PLOTS
+    from .results import open_results
     from .settings import run_label
 
     results = open_results(options.file)
@@ -219,13 +222,13 @@ def _trust(options: argparse.Namespace) -> int:
     from . import trust
 
     if not os.path.isdir(options.folder):
-        raise ResultsError(f"{options.folder}: no such folder")
+        raise InputError(f"{options.folder}: no such folder")
     page = pathlib.Path(options.page).read_text(encoding="utf-8") if options.page else None
     if page is not None:
         trust.put_into(page, "")  # a page without markers is said before an hour of computing
     parts = trust.validate(options.program, pathlib.Path(options.folder), options.captures)
     if page is not None:
-        _write(options.page, trust.put_into(page, trust.table(parts)).encode("utf-8"))
+        write_whole(options.page, trust.put_into(page, trust.table(parts)).encode("utf-8"))
     print(trust.json_text(parts) if options.json else trust.table(parts), end="\n" if options.json else "")
     return 0
 
@@ -238,7 +241,7 @@ def _spread(options: argparse.Namespace) -> int:
     rows = read_rows(options.file)
     texts = by_text(rows)
     if options.output:
-        _write(options.output, texts.to_csv(index=False, float_format="%.4f").encode("utf-8"))
+        write_whole(options.output, texts.to_csv(index=False, float_format="%.4f").encode("utf-8"))
     print(pd.concat([between_texts(texts), between_layers(rows)]).to_string(index=False))
     return 0
 
@@ -256,7 +259,7 @@ def _check(options: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen_run(results: Results) -> int:
+def _chosen_run(results) -> int:
     """The run that shows most: with the largest worst loss; the first where no loss was measured."""
     worst = results.summary.get("loss_worst")
     return int(results.summary.index[0] if worst is None or worst.isna().all() else worst.idxmax())
@@ -264,18 +267,9 @@ def _chosen_run(results: Results) -> int:
 
 def _say(path: str, options: argparse.Namespace) -> None:
     """What was written; nothing where that went to stdout itself."""
-    if _is_stream(path) or getattr(options, "quiet", False):
+    if is_stream(path) or getattr(options, "quiet", False):
         return
     print(json.dumps({"file": path, "bytes": os.path.getsize(path)}) if options.json else path)
-
-
-def _is_stream(path: str) -> bool:
-    """/dev/stdout, a pipe, a terminal: what a rename would put a file in the place of. A redirected /dev/stdout is one too."""
-    try:
-        found, standard = os.stat(path), os.fstat(1)
-    except OSError:
-        return False
-    return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or (found.st_dev, found.st_ino) == (standard.st_dev, standard.st_ino)
 
 
 def _save(figure, output: str, options: argparse.Namespace, dpi: int = 160) -> None:
@@ -285,31 +279,6 @@ def _save(figure, output: str, options: argparse.Namespace, dpi: int = 160) -> N
     try:
         figure.savefig(content, dpi=dpi, format=ending)
     except ValueError as error:
-        raise ResultsError(f"{output}: {error}") from error
-    _write(output, content.getvalue())
+        raise InputError(f"{output}: {error}") from error
+    write_whole(output, content.getvalue())
     _say(output, options)
-
-
-def _write(path: str, content: bytes) -> None:
-    """Whole or not at all: a partial file in the same folder is renamed at the end. A stream is written as it is."""
-    if _is_stream(path):
-        with open(path, "wb") as stream:
-            stream.write(content)
-        return
-    handle, partial = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + ".partial-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(partial, 0o666 & ~_umask())
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

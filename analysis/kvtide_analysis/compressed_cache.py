@@ -21,7 +21,6 @@ import numpy as np
 
 WINDOW = 64
 SINKS = 4
-POLICIES = ("none", "evict", "pool_postrope", "pool_prerope", "int2", "int4")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,24 +7,16 @@ import os
 import sys
 import time
 
-from . import scan_plan
-from .exit_codes import exit_code
+from . import scan_options
+from .exit_codes import InputError
 
-COMMANDS = ("capture", "scan-model", "scan-endpoint")
 AHEAD = 2  # traces that may wait to be taken before the next is made
 SMOLLM2 = "smollm2"
 MODEL_HELP = "a folder, a .gguf file, or smollm2 (the default)"
 
 
-def main(arguments: list[str]) -> int:
-    from .prompts import PromptError
-
-    return exit_code(_parser().parse_args(arguments), PromptError)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="kvtide_analysis", allow_abbrev=False)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def add_commands(commands) -> None:
+    """@param commands  what ArgumentParser.add_subparsers() gave"""
     raw = argparse.RawDescriptionHelpFormatter
 
     capture = commands.add_parser("capture", allow_abbrev=False, help="record a model's queries, keys and values as traces",
@@ -47,11 +39,12 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("prompts", nargs="?", metavar="PROMPTS.h5", help="ask these instead of made-up texts")
     model.add_argument("--model", default=SMOLLM2, help=MODEL_HELP)
     model.add_argument("--only", metavar="SCAN:KEY,...", help="of PROMPTS.h5, these (default: all)")
-    scan_plan.add_options(model)
-    scan_plan.add_settings(model)
+    scan_options.add_options(model)
+    scan_options.add_settings(model)
     model.add_argument("--measure", choices=["logprob", "correct", "score"], default="logprob", help="of scan-SETTING.csv (default: logprob); "
                        "score: share of the answer's tokens that are right before the first wrong one")
     model.add_argument("--axis", choices=["tokens", "chars"], default="tokens", help="unit of prefix scans in scan-SETTING.csv")
+    model.add_argument("--resume", action="store_true", help="go on from the rows of an interrupted scan")
     model.add_argument("-o", "--output", required=True, metavar="FOLDER")
     model.set_defaults(handler=_scan_model)
 
@@ -66,33 +59,33 @@ def _parser() -> argparse.ArgumentParser:
     endpoint.add_argument("--text", default="report", metavar="KIND,...")
     endpoint.add_argument("--probe", default="factual", metavar="KIND,...")
     endpoint.add_argument("--seed", type=int, default=0)
-    endpoint.add_argument("--characters", type=scan_plan.count, default=4000, metavar="N", help="of the text (default 4000)")
+    endpoint.add_argument("--characters", type=scan_options.count, default=4000, metavar="N", help="of the text (default 4000)")
     endpoint.add_argument("--start", type=int, default=1200, metavar="N", help="first place of the fact (default 1200)")
-    endpoint.add_argument("--step", type=scan_plan.count, default=8, metavar="N", help="characters between two places (default 8)")
-    endpoint.add_argument("--count", type=scan_plan.count, default=64, metavar="N", help="places (default 64)")
-    endpoint.add_argument("--repeat", type=scan_plan.count, default=1, metavar="N", help="requests a place (default 1)")
+    endpoint.add_argument("--step", type=scan_options.count, default=8, metavar="N", help="characters between two places (default 8)")
+    endpoint.add_argument("--count", type=scan_options.count, default=64, metavar="N", help="places (default 64)")
+    endpoint.add_argument("--repeat", type=scan_options.count, default=1, metavar="N", help="requests a place (default 1)")
     endpoint.add_argument("--measure", choices=["score", "correct", "logprob"], default="score",
                           help="logprob asks the server to repeat the prompt with its log-probabilities (echo)")
     endpoint.add_argument("--baseline-url", metavar="URL", help="the same model without compression")
     endpoint.add_argument("--control", action="store_true", help="also ask with the fact removed")
     endpoint.add_argument("--chat", action="store_true", help="use /v1/chat/completions")
-    endpoint.add_argument("--characters-per-token", type=float, metavar="X", help="for positions, where the server does not count tokens")
-    endpoint.add_argument("--timeout", type=scan_plan.seconds, default=60, metavar="SECONDS", help="for one answer (default 60)")
-    endpoint.add_argument("--retries", type=scan_plan.retries, default=4, metavar="N", help="after a failure for want of the server (default 4)")
+    endpoint.add_argument("--characters-per-token", type=scan_options.per_token, metavar="X", help="for positions, where the server does not count tokens")
+    endpoint.add_argument("--timeout", type=scan_options.seconds, default=60, metavar="SECONDS", help="for one answer (default 60)")
+    endpoint.add_argument("--retries", type=scan_options.retries, default=4, metavar="N", help="after a failure for want of the server (default 4)")
     endpoint.add_argument("--key-variable", default="OPENAI_API_KEY", metavar="NAME", help="environment variable that holds the key")
+    endpoint.add_argument("--resume", action="store_true", help="go on from the rows of an interrupted scan")
     endpoint.add_argument("-o", "--output", required=True, metavar="SCAN.csv")
     endpoint.set_defaults(handler=_scan_endpoint)
-    return parser
 
 
 def _selected(path: str, only: str | None) -> list:
-    from .prompts import PromptError, read_prompts
+    from .prompts import read_prompts
 
     prompts = read_prompts(path)
     names = only.split(",") if only else list(prompts)
     for name in names:
         if name not in prompts:
-            raise PromptError(f"{path} holds no prompt {name}; the first is {next(iter(prompts), 'none')}")
+            raise InputError(f"{path} holds no prompt {name}; the first is {next(iter(prompts), 'none')}")
     return [prompts[name] for name in names]
 
 
@@ -117,8 +110,10 @@ def _capture(options: argparse.Namespace) -> int:
 
 def _scan_model(options: argparse.Namespace) -> int:
     from . import capture as recording
+    from . import scan_plan
     from .model_scan import FULL, ROW_COLUMNS, ModelScan, row_of
-    from .prompts import PromptError, write_prompts
+    from .prompts import write_prompts
+    from .scan_rows import ScanRows
 
     settings = scan_plan.settings_of(options)
     if options.prompts:
@@ -128,31 +123,55 @@ def _scan_model(options: argparse.Namespace) -> int:
     scan_kind = options.scan
     if options.prompts:
         if options.axis == "chars":
-            raise PromptError("--axis chars counts characters of made-up texts: leave it out with a file of prompts")
+            raise InputError("--axis chars counts characters of made-up texts: leave it out with a file of prompts")
         if all(place.prompt.scan.startswith("position") for place in places):
             scan_kind = "position"
     moves = "position" if scan_kind == "position" else "prefix_chars" if options.axis == "chars" else "prefix_tokens"
     scan = ModelScan(recording.load_model(options.model, attn_implementation="eager"))
-    files = scan_plan.ScanFiles(options.output, ROW_COLUMNS, moves, options.measure)
-    if not options.prompts:
-        write_prompts(os.path.join(options.output, "prompts.h5"), [place.prompt for place in places], options.model)
-    for number, place in enumerate(places, 1):
-        prompt = place.prompt
-        scan.load(prompt)
-        full = scan.answer(FULL)
-        for setting in settings:
-            for shift in place.shifts:
+    for place in places:
+        scan.require(place.prompt)
+    os.makedirs(options.output, exist_ok=True)
+    scan_columns = [moves, options.measure, "baseline", "probe_type", "tokens"]
+    with ScanRows(os.path.join(options.output, "rows.csv"), [*ROW_COLUMNS, "label", *scan_columns],
+                  {"model": options.model, "moves": moves, "measure": options.measure}, options.resume) as rows:
+        planned = []
+        for number, place in enumerate(places, 1):
+            prompt = place.prompt
+            every = [(setting, shift, f"{prompt.name} {prompt.digest} {setting.label} {shift}") for setting in settings for shift in place.shifts]
+            planned += [key for _, _, key in every]
+            missing = [one for one in every if one[2] not in rows.rows]
+            if missing:
+                scan.load(prompt)
+                full = scan.answer(FULL)
+            for setting, shift, key in missing:
                 moved = scan_plan.moved(setting, shift)
                 answer = scan.answer(moved)
                 measured, baseline = ((float(one.logp.sum()), float(one.is_exact), one.right_tokens / len(one.logp))
                                       [("logprob", "correct", "score").index(options.measure)] for one in (answer, full))
                 at = shift if len(place.shifts) > 1 else place.characters if options.axis == "chars" and moves == "prefix_chars" else place.at
-                files.add(setting.label, at, row_of(prompt, moved, full, answer), measured, baseline, prompt.kind or "prompt",
-                          len(prompt.context) + len(prompt.question))
-        print(f"{number}/{len(places)} {prompt.name} {prompt.kind}", file=sys.stderr, flush=True)
-    for path in files.close():
-        print(path)
+                rows.add(key, {**row_of(prompt, moved, full, answer), "label": setting.label, moves: at, options.measure: f"{measured:.6g}",
+                               "baseline": f"{baseline:.6g}", "probe_type": prompt.kind or "prompt",
+                               "tokens": len(prompt.context) + len(prompt.question)})
+            print(f"{number}/{len(places)} {prompt.name} {prompt.kind}", file=sys.stderr, flush=True)
+        if not options.prompts:
+            write_prompts(os.path.join(options.output, "prompts.h5"), [place.prompt for place in places], options.model)
+        for path in _write_scans(options.output, ROW_COLUMNS, scan_columns, [rows.rows[key] for key in planned]):
+            print(path)
+        rows.complete()
     return 0
+
+
+def _write_scans(folder: str, row_columns, scan_columns: list[str], rows: list[dict]) -> list[str]:
+    """rows.csv for kvtide validate scan, a scan-SETTING.csv a setting for kvtide diagnose. @return their paths"""
+    from .output_file import write_whole
+    from .scan_rows import csv_bytes
+
+    paths = [os.path.join(folder, "rows.csv")]
+    write_whole(paths[0], csv_bytes(list(row_columns), rows))
+    for label in dict.fromkeys(row["label"] for row in rows):
+        paths.append(os.path.join(folder, f"scan-{label}.csv"))
+        write_whole(paths[-1], csv_bytes(scan_columns, [row for row in rows if row["label"] == label]))
+    return paths
 
 
 def _scan_endpoint(options: argparse.Namespace) -> int:

@@ -59,12 +59,17 @@ class ModelScan:
                               position_ids=torch.arange(position, position + count)[None], cache_position=torch.arange(held, held + count),
                               output_attentions=with_attention)
 
-    def load(self, prompt: Prompt) -> None:
-        """Prefills context and question but its last token; the part that equals the last prompt's is not run again."""
+    def require(self, prompt: Prompt) -> None:
+        """@raise PromptError  where the prompt is too short for block scores or leaves the model's window"""
         context = len(prompt.context)
         require_within_window(self.config, context + len(prompt.question) + len(prompt.answer) - 1)
         if context < WINDOW + 1:
             raise PromptError(f"{prompt.name}: a context of {context} tokens; at least {WINDOW + 1} are needed")
+
+    def load(self, prompt: Prompt) -> None:
+        """Prefills context and question but its last token; the part that equals the last prompt's is not run again."""
+        self.require(prompt)
+        context = len(prompt.context)
         ids = np.concatenate([prompt.context, prompt.question[:-1]]).astype(np.int64)
         first = context - WINDOW
         shared = 0

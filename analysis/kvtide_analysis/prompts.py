@@ -7,17 +7,19 @@ split around the user's words: context = its head, the text; question = the ques
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 
 import h5py
 import numpy as np
 
 from . import texts
+from .exit_codes import InputError
 
 SYSTEM = "You are a helpful assistant."
 MARK = "KVTIDE-MARK"
 
 
-class PromptError(Exception):
+class PromptError(InputError):
     """Wrong input: a prompt file, a length, a place outside the text."""
 
 
@@ -36,6 +38,11 @@ class Prompt:
     @property
     def name(self) -> str:
         return f"{self.scan}:{self.key}"
+
+    @property
+    def digest(self) -> str:
+        """Of the tokens: two prompts of one name may ask about two texts."""
+        return hashlib.sha256(b"|".join(np.asarray(ids, np.int64).tobytes() for ids in (self.context, self.question, self.answer))).hexdigest()[:12]
 
 
 def find(context: np.ndarray, wanted: np.ndarray, what: str) -> int:

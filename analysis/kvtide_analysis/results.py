@@ -15,12 +15,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from .exit_codes import InputError
+
 SUPPORTED_SCHEMA = 1
 # A damaged or hostile header can declare any extent; a real array of a report is far smaller than this.
 MAX_ELEMENTS = 1 << 27  # elements of one array
 
 
-class ResultsError(Exception):
+class ResultsError(InputError):
     """The file is missing, damaged or not a kvtide result; the text says what was found and what is expected."""
 
 

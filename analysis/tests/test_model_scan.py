@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from kvtide_analysis import live, scan_plan
+from kvtide_analysis import cli, scan_options, scan_plan
 from kvtide_analysis.compressed_cache import Setting, kept_tokens
+from kvtide_analysis.exit_codes import InputError
 from kvtide_analysis.prompts import Prompt, PromptError, write_prompts
 
 
@@ -43,13 +44,13 @@ def test_decimal_ratios_are_exact():
 
 def test_settings_are_all_combinations_and_only_evictions_have_ratios():
     parser = __import__("argparse").ArgumentParser()
-    scan_plan.add_settings(parser)
+    scan_options.add_settings(parser)
     found = scan_plan.settings_of(parser.parse_args(["--policy", "evict,int4", "--block", "32,64", "--ratio", "0.25,0.5"]))
     assert len(found) == 2 * 2 + 2
     assert found[-1].label == "aware-int4-64" and found[0].label == "aware-evict-32-0.25-head"
-    with pytest.raises(PromptError, match="--ratio"):
+    with pytest.raises(InputError, match="--ratio"):
         scan_plan.settings_of(parser.parse_args(["--ratio", "1.5"]))
-    with pytest.raises(PromptError, match="expected one of aware, agnostic"):
+    with pytest.raises(InputError, match="expected one of aware, agnostic"):
         scan_plan.settings_of(parser.parse_args(["--mode", "blind"]))
 
 
@@ -223,10 +224,10 @@ def test_scan_model_writes_rows_scans_and_passes_its_own_prompts_on(tiny, prompt
     prompts = str(tmp_path / "prompts.h5")
     write_prompts(prompts, [prompt], "tiny")
     out = tmp_path / "out"
-    assert live.main(["scan-model", prompts, "--model", "tiny", "--policy", "evict,int2", "--ratio", "0.25,0.5", "--measure", "score", "-o", str(out)]) == 0
+    assert cli.main(["scan-model", prompts, "--model", "tiny", "--policy", "evict,int2", "--ratio", "0.25,0.5", "--measure", "score", "-o", str(out)]) == 0
     rows = (out / "rows.csv").read_text().splitlines()
     assert len(rows) == 1 + 3 and rows[0].startswith("probe_start,context_len,answer_start,mode,policy")
     assert sorted(path.name for path in out.iterdir()) == ["rows.csv", "scan-aware-evict-64-0.25-head.csv", "scan-aware-evict-64-0.5-head.csv",
                                                            "scan-aware-int2-64.csv"]
-    assert live.main(["scan-model", prompts, "--only", "grid:8", "-o", str(out)]) == 2
-    assert live.main(["capture", prompts, "-o", str(out)]) == 0 and (out / "grid-7.h5").exists()
+    assert cli.main(["scan-model", prompts, "--only", "grid:8", "-o", str(out)]) == 2
+    assert cli.main(["capture", prompts, "-o", str(out)]) == 0 and (out / "grid-7.h5").exists()

@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 import pytest
-from kvtide_analysis import capture, live, model_scan
+from kvtide_analysis import capture, cli, model_scan
 from test_prompts import Words
 
 BLOCK = 16
@@ -15,6 +15,9 @@ class CutFactsFail:
 
     def __init__(self, model):
         self.prompt = None
+
+    def require(self, prompt):
+        pass
 
     def load(self, prompt):
         self.prompt = prompt
@@ -33,7 +36,7 @@ def scanned(tmp_path, monkeypatch):
 
     def scan(axis):
         out = tmp_path / axis
-        assert live.main(["scan-model", "--scan", "prefix", "--axis", axis, "--tokens", "120", "--start", "40", "--step", "1", "--count", "49",
+        assert cli.main(["scan-model", "--scan", "prefix", "--axis", axis, "--tokens", "120", "--start", "40", "--step", "1", "--count", "49",
                           "--block", str(BLOCK), "-o", str(out)]) == 0
         with open(out / f"scan-aware-evict-{BLOCK}-0.5-head.csv", newline="", encoding="utf-8") as file:
             return list(csv.DictReader(file)), words
@@ -59,3 +62,29 @@ def test_both_axes_tell_of_the_same_answers(scanned):
     # Period 16 tokens, three of them bad: digits that begin 13, 14 or 15 tokens into a block.
     wrong = [n for n, value in enumerate(answers) if float(value) < -1]
     assert len(wrong) == 9 and {b - a for a, b in zip(wrong, wrong[3:])} == {BLOCK}
+
+
+def test_interrupted_scan_is_gone_on_with_and_wrote_over_nothing(scanned, tmp_path, monkeypatch, capsys):
+    scanned("tokens")
+    out = tmp_path / "tokens"
+    whole = {path.name: path.read_bytes() for path in out.iterdir()}
+    words = ["scan-model", "--scan", "prefix", "--tokens", "120", "--start", "40", "--step", "1", "--count", "49", "--block", str(BLOCK), "-o", str(out)]
+    (out / "rows.csv").write_text("an earlier scan\n")
+    answered = CutFactsFail.answer
+    asked = []
+
+    def stopped(self, setting):
+        asked.append(self.prompt.key)
+        if len(asked) == 2 * 10 + 1:  # full cache and setting of ten places
+            raise KeyboardInterrupt
+        return answered(self, setting)
+
+    monkeypatch.setattr(CutFactsFail, "answer", stopped)
+    assert cli.main(words) == 130
+    assert (out / "rows.csv").read_text() == "an earlier scan\n"
+    assert "10 rows are kept; --resume" in capsys.readouterr().err
+    assert cli.main(words) == 2
+    assert cli.main([*words, "--resume"]) == 0
+    assert len(asked) == 21 + 2 * 39
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.suffix == ".csv"} == {
+        name: content for name, content in whole.items() if name.endswith(".csv")}
