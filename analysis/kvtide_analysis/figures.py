@@ -143,8 +143,8 @@ def loss_spectrum(results: Results, run: int, arrays) -> Figure:
               line(view.period[few], view.limit_99[few], "99 %, all periods", palette.COLOURS[1], "dash", compared=False)]
     period, power, above = view.peak
     block = views.settings.block_size(results, run)
-    said = (f"Above the 99 % limit, longest of the strong peaks: period {period:.4g} tokens, power {power:.3g}." if above
-            else "Nothing reaches the 99 % limit.")
+    said = (f"Farthest above the 99 % limit: period {period:.4g} tokens, power {power:.3g}." if above
+            else f"No period up to {view.longest_judged:.4g} tokens reaches the 99 % limit.")
     if above and not _confirmed(results, run, period, arrays["loss"].sizes.get("position", 1)):
         why = ("a few whole blocks lost side by side make such a peak too" if period > block > 0
                else "1 in 100 profiles of plain red noise comes this far")

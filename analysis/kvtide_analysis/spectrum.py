@@ -44,17 +44,17 @@ class Spectrum:
 
     @property
     def peak(self) -> tuple[float, float, bool]:
-        """(period, power, above the 99 % limit): the fundamental of what exceeds the limit, or else what comes nearest to it.
+        """(period, power, above the 99 % limit): the fundamental of what exceeds the limit most, or else what comes nearest to it.
 
-        Narrow spikes once a block have harmonics as strong as the fundamental: of all peaks above the limit with at least half the
-        highest power, the one of longest period is it.
+        Power itself says little: that of red noise is highest at its longest periods. Narrow spikes once a block have harmonics as
+        strong as the fundamental: of what exceeds the limit by at least half of the largest factor, the longest period is it.
         """
         judged = self.period <= self.longest_judged
-        above = judged & (self.power > self.limit_99)
-        if not above.any():
-            nearest = int(np.argmax(judged * self.power / self.limit_99))
+        excess = judged * self.power / self.limit_99
+        if not (excess > 1).any():
+            nearest = int(np.argmax(excess))
             return float(self.period[nearest]), float(self.power[nearest]), False
-        best = int(np.flatnonzero(above & (self.power >= self.power[above].max() / 2))[-1])
+        best = int(np.flatnonzero((excess > 1) & (excess >= excess.max() / 2))[-1])
         while best > 0 and self.power[best - 1] > self.power[best]:
             best -= 1  # from the long flank of the peak to its top
         return float(self.period[best]), float(self.power[best]), True

@@ -60,7 +60,7 @@ def test_spectrum_caption_confirms_a_peak_only_at_the_period_found(demo_file, fo
     results = open_results(demo_file)
     results.summary.loc[2, "period"] = found  # the profile of run 2 has period 128; 128 is no harmonic of 64
     caption = figures.loss_spectrum(results, 2, results.run(2))["caption"]
-    assert "Above the 99 % limit" in caption
+    assert "Farthest above the 99 % limit" in caption
     assert ("do not confirm" not in caption) == confirmed
 
 

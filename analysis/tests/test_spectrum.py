@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.signal
 
-from kvtide_analysis.spectrum import fit_red_noise, red_level, spectrum
+from kvtide_analysis.spectrum import Spectrum, fit_red_noise, red_level, spectrum
 
 
 def test_red_noise_level_at_both_ends_of_the_band():
@@ -34,6 +34,26 @@ def test_comb_of_narrow_spikes_gives_its_fundamental_not_a_harmonic():
     comb = (np.arange(64 * 32) % 64 < 2) + np.random.default_rng(4).normal(0, 0.05, 64 * 32)
     best, _, above = spectrum(comb).peak
     assert above and best == pytest.approx(64, abs=1)
+
+
+def by_hand(period, power, limit, longest_judged=1000.0):
+    return Spectrum(*(np.array(values, float) for values in (period, power, limit, limit)), lag1=0.9, longest_judged=longest_judged)
+
+
+def test_peak_is_what_exceeds_the_limit_most_not_what_is_strongest():
+    # 10 / 0.1 = 100 times the limit at period 4, 400 / 390 at 139.4; the wave of 139.4 is no multiple of 4.
+    assert by_hand([2, 4, 64, 139.4, 500], [0.05, 10, 1, 400, 300], [0.1, 0.1, 100, 390, 1000]).peak == (4.0, 10.0, True)
+
+
+def test_harmonics_beyond_the_fundamental_are_not_the_peak():
+    # 30 times the limit at 32, 15 times at 64, half of it; one in a hundred less, and it is a peak of its own.
+    period, limit = [16, 32, 48, 64, 100], [1, 1, 1, 2, 2]
+    assert by_hand(period, [10, 30, 1, 30, 1], limit).peak == (64.0, 30.0, True)
+    assert by_hand(period, [10, 30, 1, 29.7, 1], limit).peak == (32.0, 30.0, True)
+
+
+def test_period_that_is_not_judged_is_no_peak():
+    assert by_hand([2, 4, 64], [0.5, 0.9, 50], [1, 1, 1], longest_judged=32.0).peak == (4.0, 0.9, False)
 
 
 @pytest.mark.parametrize("lag1", [0.0, 0.9, 0.95])
