@@ -60,6 +60,12 @@ def test_runs_without_numbers_leave_a_plain_sentence(results):
     assert verdict(results, 0.2) == ["No verdict: no run has both a saving and a loss."]
 
 
+def test_cache_that_does_not_bind_is_said_of_the_batch_only(results):
+    assert not any("limit:" in sentence for sentence in verdict(results, 0.2))
+    results.summary["kv_bound"] = 0
+    assert verdict(results, 0.2)[-1].startswith("At this batch the cache is not the limit: twice as many sequences fit without compression")
+
+
 def resolved_as(results, **columns):
     for name, values in columns.items():
         results.summary[name] = values
