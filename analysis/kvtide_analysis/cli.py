@@ -13,7 +13,7 @@ import sys
 
 from . import live
 from .exit_codes import InputError, exit_code
-from .output_file import is_stream, write_whole
+from .output_file import is_stream, require_other_than, write_whole
 
 PLOT_NAMES = ("pareto", "catalogue", "remedies", "position", "phase", "spectrum", "steps", "prefix", "heads", "serving", "memory", "timeline")
 
@@ -118,7 +118,7 @@ def _report(options: argparse.Namespace) -> int:
     from .report import render
     from .results import open_results
 
-    output = options.output or os.path.splitext(options.file)[0] + ".html"
+    output = _output(options, ".html")
     page = render_plan(read_plan(options.file)) if is_plan(options.file) else render(open_results(options.file), worst_max=options.worst_max)
     write_whole(output, page.encode("utf-8"))
     _say(output, options)
@@ -135,7 +135,7 @@ def _plot(options: argparse.Namespace) -> int:
         from .plan import plot_plan, read_plan
 
         plan = read_plan(options.file)
-        output = options.output or f"{os.path.splitext(options.file)[0]}-plan.png"
+        output = _output(options, "-plan.png")
         figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
         plot_plan(list(axes), plan)
         figure.suptitle(plan.title, fontsize="medium")
@@ -143,11 +143,12 @@ def _plot(options: argparse.Namespace) -> int:
         return 0
 
     if options.what == "kernels":
+        output = _output(options, "-kernels.png")
         from .kernel_timeline import plot_kernels, read_timeline
 
         figure, axes = pyplot.subplots(figsize=(11, 3.2), layout="constrained")
         plot_kernels(axes, read_timeline(options.file), options.run)
-        _save(figure, options.output or f"{os.path.splitext(options.file)[0]}-kernels.png", options)
+        _save(figure, output, options)
         return 0
 
     from .plots import PLOTS
@@ -156,7 +157,7 @@ def _plot(options: argparse.Namespace) -> int:
 
     results = open_results(options.file)
     run = _chosen_run(results) if options.run is None else options.run
-    output = options.output or f"{os.path.splitext(options.file)[0]}-{options.what}.png"
+    output = _output(options, f"-{options.what}.png")
     panels = PLOTS[options.what]
     figure, axes = pyplot.subplots(1, len(panels), figsize=(7.2 if len(panels) == 1 else 10.5, 4.2), layout="constrained", squeeze=False)
     for panel, drawn_on in zip(panels, axes[0]):
@@ -175,10 +176,10 @@ def _validation(options: argparse.Namespace) -> int:
 
     from .validation import draw
 
-    output = options.output or os.path.splitext(options.file)[0] + ".png"
+    output = _output(options, ".png")
     figure, axes = pyplot.subplots(1, 2, figsize=(11, 5), layout="constrained")
     draw(options.file, list(axes))
-    figure.savefig(output, dpi=160)
+    write_whole(output, _picture(figure, output, 160))
     return 0
 
 
@@ -197,9 +198,8 @@ def _proof(options: argparse.Namespace) -> int:
     from .proof import figure_of
     from .spread import read_rows
 
-    figure = figure_of(read_rows(options.file))
-    output = options.output or os.path.splitext(options.file)[0] + ".png"
-    figure.savefig(output, dpi=130)
+    output = _output(options, ".png")
+    write_whole(output, _picture(figure_of(read_rows(options.file)), output, 130))
     print(output)
     return 0
 
@@ -238,6 +238,7 @@ def _spread(options: argparse.Namespace) -> int:
 
     from .spread import between_layers, between_texts, by_text, read_rows
 
+    require_other_than(options.output or "", [options.file])
     rows = read_rows(options.file)
     texts = by_text(rows)
     if options.output:
@@ -272,7 +273,14 @@ def _say(path: str, options: argparse.Namespace) -> None:
     print(json.dumps({"file": path, "bytes": os.path.getsize(path)}) if options.json else path)
 
 
-def _save(figure, output: str, options: argparse.Namespace, dpi: int = 160) -> None:
+def _output(options: argparse.Namespace, ending: str) -> str:
+    """What is written: as asked, or the input's name with another ending; never the input itself."""
+    output = options.output or os.path.splitext(options.file)[0] + ending
+    require_other_than(output, [options.file])
+    return output
+
+
+def _picture(figure, output: str, dpi: int) -> bytes:
     """The ending chooses the format; a stream without one gets PNG."""
     content = io.BytesIO()
     ending = os.path.splitext(output)[1][1:] or "png"
@@ -280,5 +288,9 @@ def _save(figure, output: str, options: argparse.Namespace, dpi: int = 160) -> N
         figure.savefig(content, dpi=dpi, format=ending)
     except ValueError as error:
         raise InputError(f"{output}: {error}") from error
-    write_whole(output, content.getvalue())
+    return content.getvalue()
+
+
+def _save(figure, output: str, options: argparse.Namespace, dpi: int = 160) -> None:
+    write_whole(output, _picture(figure, output, dpi))
     _say(output, options)
