@@ -17,9 +17,9 @@ enum class SchedulingPolicy : std::uint8_t {
 enum class Reservation : std::uint8_t {
   none,          ///< nothing: who runs out of blocks is preempted (vLLM; TensorRT-LLM's MAX_UTILIZATION)
   whole_output,  ///< everybody's last token: nobody is ever preempted (TensorRT-LLM's GUARANTEED_NO_EVICT)
-  /// A share of what everybody may still generate (SGLang): 0.7, falling over 600 decode steps to 14 % of that; after a
-  /// retraction the share generated so far. The newcomer's own output counts whole; none counts beyond 4,096 tokens. Who gives
-  /// way is who has generated least, among equals the longest prompt, and goes to the end of the line.
+  /// A share of what everybody may still generate (SGLang, output_estimate.h). The newcomer's own output counts whole; none counts
+  /// beyond 4,096 tokens. After a refusal nobody is looked at before somebody has left the batch, but under priorities or with windows.
+  /// Who gives way is who has generated least, among equals the longest prompt, and goes to the end of the line.
   estimated_output,
 };
 

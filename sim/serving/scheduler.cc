@@ -14,12 +14,19 @@
 namespace kvtide::serving {
 namespace {
 
-// SGLang's schedule batch and policy (release 0.5.23): share of the output that an admission keeps free.
-constexpr double kFirstOutputShare = 0.7;
-constexpr double kLeastOutputShare = 0.7 * 0.14;
-constexpr double kOutputShareStep = (kFirstOutputShare - kLeastOutputShare) / 600;  // a decode step
-constexpr std::int64_t kMostOutputCounted = 4096;                                   // tokens
-constexpr std::int64_t kStepsAfterRetraction = 20;  // that everybody is granted before the next one
+constexpr std::int64_t kMostOutputCounted = 4096;  // tokens: CLIP_MAX_NEW_TOKENS of SGLang's schedule policy
+
+/// Largest of 1..most for which `holds`, which it does for 1 and, once it does not, never again.
+template <typename Predicate>
+std::int64_t last_that(std::int64_t most, const Predicate& holds) {
+  if (holds(most)) return most;
+  std::int64_t good = 1;
+  while (most - good > 1) {
+    const std::int64_t middle = good + (most - good) / 2;
+    (holds(middle) ? good : most) = middle;
+  }
+  return good;
+}
 
 }  // namespace
 
@@ -43,10 +50,7 @@ void EngineSettings::validate() const {
 }
 
 Scheduler::Scheduler(const EngineSettings& settings, std::int64_t shared_block_tokens)
-    : settings_((settings.validate(), settings)),
-      pool_(settings.num_blocks),
-      free_host_blocks_(settings.host_blocks),
-      output_share_(kFirstOutputShare) {
+    : settings_((settings.validate(), settings)), pool_(settings.num_blocks), free_host_blocks_(settings.host_blocks) {
   if (shared_block_tokens % settings.block_size != 0) {
     throw InputError(
         fmt::format("engine: block_size {}: the request trace names prefixes of {} tokens, which is no "
@@ -271,6 +275,7 @@ void Scheduler::give_way(std::size_t place) {
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(place));
   Sequence& sequence = sequences_[id];
   ++counters_.preemptions;
+  is_line_closed_ = false;
   sequence.has_given_way = true;
   const auto num_blocks = static_cast<std::int64_t>(sequence.blocks.size() + sequence.window_blocks.size());
   if (num_blocks > 0 && num_blocks <= free_host_blocks_ && sequence.computed > 0) {
@@ -312,21 +317,20 @@ void Scheduler::retract_until_decodes_fit() {
     }
     return blocks;
   };
-  bool has_retracted = false;
   while (running_.size() > 1 && missing() > pool_.num_free()) {
     give_way(who_gives_way());
-    has_retracted = has_preempted_ = true;
+    has_preempted_ = true;
   }
-  if (has_retracted) {
-    std::int64_t generated = 0, whole = 1;
-    for (const SequenceId id : running_) {
-      generated += sequences_[id].generated + kStepsAfterRetraction;
-      whole += sequences_[id].request.output_tokens;
-    }
-    output_share_ = std::min(1.0, static_cast<double>(generated) / static_cast<double>(whole));
-  } else {
-    output_share_ = std::max(kLeastOutputShare, output_share_ - kOutputShareStep);
+  if (!has_preempted_) {
+    estimate_.on_decode(1);
+    return;
   }
+  std::int64_t generated = 0, whole = 0;
+  for (const SequenceId id : running_) {
+    generated += sequences_[id].generated;
+    whole += sequences_[id].request.output_tokens;
+  }
+  estimate_.on_retraction(num_running(), generated, whole);
 }
 
 /// With every running sequence at its full length too.
@@ -340,16 +344,33 @@ bool Scheduler::fits_to_its_end(const Sequence& sequence) const {
   return needed <= pool_.num_usable();
 }
 
+/// Of what the running ones may still generate, once they have generated `steps` tokens more.
+double Scheduler::kept_free(double share, std::int64_t steps) const {
+  double tokens = 0;
+  for (const SequenceId id : running_) {
+    const Sequence& sequence = sequences_[id];
+    const std::int64_t to_come = sequence.request.output_tokens - sequence.generated - steps;
+    tokens += share * static_cast<double>(std::min(to_come, kMostOutputCounted));
+  }
+  return tokens;
+}
+
 /// Its prompt and output beside a share of what the running ones may still generate; free tokens must be more than that.
-bool Scheduler::fits_by_estimate(const Sequence& sequence) const {
-  const auto to_come = [](const Sequence& one) {
-    return std::min(one.request.output_tokens - one.generated, kMostOutputCounted);
-  };
-  double reserved = 0;
-  for (const SequenceId id : running_) reserved += output_share_ * static_cast<double>(to_come(sequences_[id]));
-  const std::int64_t in_windows = settings_.growth.window_entries(sequence.known() + to_come(sequence));
-  const auto own = static_cast<double>(sequence.known() - sequence.restorable + to_come(sequence) + in_windows);
-  return own + reserved < static_cast<double>(pool_.num_free() * settings_.block_size);
+bool Scheduler::fits_by_estimate(const Sequence& sequence) {
+  const std::int64_t to_come = std::min(sequence.request.output_tokens - sequence.generated, kMostOutputCounted);
+  const std::int64_t in_windows = settings_.growth.window_entries(sequence.known() + to_come);
+  const auto own = static_cast<double>(sequence.known() - sequence.restorable + to_come + in_windows);
+  const bool fits =
+      own + kept_free(estimate_.share(), 0) < static_cast<double>(pool_.num_free() * settings_.block_size);
+  if (!fits) refused_tokens_ = own;
+  return fits;
+}
+
+/// SGLang (batch_is_full) looks at nobody behind a refusal before the batch has shrunk; with priorities, as somebody might give way, and
+/// with windows it looks in each step.
+bool Scheduler::looks_each_step() const {
+  return settings_.reservation != Reservation::estimated_output || settings_.policy == SchedulingPolicy::priority ||
+         settings_.growth.window > 0;
 }
 
 /// Blocks that an admission must leave.
@@ -425,7 +446,11 @@ bool Scheduler::admit(std::int64_t& budget) {
 }
 
 void Scheduler::admit_waiting(std::int64_t& budget) {
-  while (!waiting_.empty() && budget > 0 && num_running() < settings_.max_num_seqs && admit(budget)) {
+  const bool is_batch = !running_.empty();
+  while (!waiting_.empty() && budget > 0 && num_running() < settings_.max_num_seqs && !is_line_closed_) {
+    if (admit(budget)) continue;
+    is_line_closed_ = is_batch && !looks_each_step();
+    break;
   }
 }
 
@@ -436,6 +461,7 @@ const StepShape& Scheduler::begin_step() {
   admitted_.clear();
   std::int64_t budget = settings_.max_num_batched_tokens;
   has_preempted_ = false;
+  refused_tokens_ = 0;
   if (settings_.prefill_first) {
     for (const SequenceId id : running_) {
       Sequence& sequence = sequences_[id];
@@ -470,17 +496,12 @@ const StepShape& Scheduler::begin_step() {
     schedule(sequence, tokens);
     budget -= tokens;
   }
-  if (!has_preempted_) admit_waiting(budget);
+  if (!has_preempted_ && !settings_.prefill_first) admit_waiting(budget);
   return shape_;
 }
 
 std::int64_t Scheduler::repeatable_steps() const {
   if (has_preempted_ || !admitted_.empty() || shape_.num_decodes != num_running()) return 1;
-  // While the estimate falls, somebody may be admitted in any step.
-  if (settings_.reservation == Reservation::estimated_output && output_share_ > kLeastOutputShare &&
-      !waiting_.empty()) {
-    return 1;
-  }
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
   for (const SequenceId id : running_) {
     const Sequence& sequence = sequences_[id];
@@ -490,23 +511,23 @@ std::int64_t Scheduler::repeatable_steps() const {
       most = std::min(most, std::max<std::int64_t>(1, settings_.growth.steps_to_burst(sequence.computed) - 1));
     }
   }
-  const auto fits = [&](std::int64_t steps) {
+  if (refused_tokens_ > 0 && looks_each_step()) {
+    // The estimate falls, and free blocks become only fewer: the head of the line fits no sooner than beside those free now.
+    const auto free = static_cast<double>(pool_.num_free() * settings_.block_size);
+    most = last_that(most, [&](std::int64_t steps) {
+      return steps == 1 || refused_tokens_ + kept_free(estimate_.share(steps - 2), steps - 1) >= free;
+    });
+  }
+  return last_that(most, [&](std::int64_t steps) {
     std::int64_t missing = 0;
     for (const SequenceId id : running_) missing += missing_blocks(sequences_[id], steps, steps);
     return missing <= pool_.num_free();
-  };
-  if (fits(most)) return most;
-  std::int64_t fitting = 1;
-  while (most - fitting > 1) {
-    const std::int64_t middle = fitting + (most - fitting) / 2;
-    (fits(middle) ? fitting : most) = middle;
-  }
-  return fitting;
+  });
 }
 
 const std::vector<Advance>& Scheduler::finish_step(std::int64_t steps) {
   counters_.steps += steps;
-  output_share_ = std::max(kLeastOutputShare, output_share_ - kOutputShareStep * static_cast<double>(steps - 1));
+  estimate_.on_decode(steps - 1);
   advances_.clear();
   if (steps > 1) {
     for (const SequenceId id : running_) {
@@ -537,6 +558,7 @@ const std::vector<Advance>& Scheduler::finish_step(std::int64_t steps) {
       advance.is_finished = is_finished;
     }
     if (is_finished) {
+      is_line_closed_ = false;
       release_blocks(sequence);
       sequence.blocks.clear();
       sequence.window_blocks.clear();

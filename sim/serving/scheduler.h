@@ -19,6 +19,7 @@
 
 #include "serving/block_pool.h"
 #include "serving/engine_settings.h"
+#include "serving/output_estimate.h"
 #include "serving/request.h"
 #include "serving/step_shape.h"
 
@@ -119,7 +120,9 @@ class Scheduler {
   [[nodiscard]] std::size_t who_gives_way() const;
   void retract_until_decodes_fit();
   [[nodiscard]] bool fits_to_its_end(const Sequence& sequence) const;
-  [[nodiscard]] bool fits_by_estimate(const Sequence& sequence) const;
+  [[nodiscard]] double kept_free(double share, std::int64_t steps) const;
+  [[nodiscard]] bool fits_by_estimate(const Sequence& sequence);
+  [[nodiscard]] bool looks_each_step() const;
   bool admit_restored(Sequence& sequence, std::int64_t& budget);
   [[nodiscard]] std::int64_t left_free() const;
   void admit_waiting(std::int64_t& budget);
@@ -138,7 +141,10 @@ class Scheduler {
   StepShape shape_;
   bool has_preempted_ = false;
   std::int64_t free_host_blocks_ = 0;
-  double output_share_ = 0;  // Reservation::estimated_output: of the tokens to come, kept free
+  // Reservation::estimated_output
+  OutputEstimate estimate_;
+  bool is_line_closed_ = false;  // until somebody leaves the batch
+  double refused_tokens_ = 0;    // that the head of the line asked for in this step; 0: the estimate refused nobody
   std::int64_t most_used_blocks_ = 0;
   SchedulerCounters counters_;
 };

@@ -346,6 +346,50 @@ TEST_F(SchedulerTest, AnEstimateOfTheOutputsIsKeptFree) {
   }
 }
 
+// 1,003 blocks of 4, request 0 (8 + 4,000) alone: 4,004 tokens are free, 4,000 from its 9th token on. Request 1 asks for 8 + 1,200. Beside
+// it 0.7 x 3,999 = 2,799.3 are kept free in step 2, 0.698997 x 3,998 = 2,794.6 in step 3, 2,789.9 in step 4: together 4,007.3, 4,002.6 and
+// 3,997.9. One block more and step 2 has room. Who looks only once the batch has shrunk waits on.
+TEST_F(SchedulerTest, WhoIsRefusedIsLookedAtInEachStepOnlyUnderPriorities) {
+  for (const std::int64_t usable : {1003, 1004}) {
+    for (const SchedulingPolicy policy : {SchedulingPolicy::priority, SchedulingPolicy::fcfs}) {
+      EngineSettings settings = small(usable);
+      settings.reservation = Reservation::estimated_output;
+      settings.prefill_first = true;
+      settings.policy = policy;
+      make(settings);
+      requests_.clear();
+      add(8, 4000);
+      EXPECT_EQ(step(), "8@0 +0");
+      add(8, 1200);
+      if (usable == 1004) {
+        EXPECT_EQ(step(), "8@0 +0");
+        continue;
+      }
+      EXPECT_EQ(scheduler_->begin_step().num_decodes, 1);
+      EXPECT_EQ(scheduler_->repeatable_steps(), policy == SchedulingPolicy::priority ? 2 : 3999);
+      (void)scheduler_->finish_step(2);
+      EXPECT_EQ(step(), policy == SchedulingPolicy::priority ? "8@0 +0" : "+1");
+    }
+  }
+}
+
+// As above, with a third request (4 + 5) that ends in step 5; its estimate is 0.7 x 4 more in step 2, 4,010.1 tokens against 4,000. Then
+// 0.695987 x 3,995 + 1,208 = 3,988.5 against the same 4,000.
+TEST_F(SchedulerTest, WhoLeavesTheBatchOpensTheLine) {
+  EngineSettings settings = small(1003);
+  settings.max_num_batched_tokens = 64;
+  settings.reservation = Reservation::estimated_output;
+  settings.prefill_first = true;
+  make(settings);
+  add(8, 4000);
+  add(4, 5);
+  EXPECT_EQ(step(), "8@0 4@0 +0");
+  add(8, 1200);
+  for (int decode = 2; decode <= 4; ++decode) EXPECT_EQ(step(), "+2") << decode;
+  EXPECT_EQ(step(), "+2 end1");
+  EXPECT_EQ(step(), "8@0 +0");
+}
+
 // After 600 decodes the estimate is at its least, 0.098: request 1 (10 + 1,200 tokens) is let in beside 1,300 tokens to come, and the 2,000
 // blocks of one token run out. Who has generated least is retracted, to the end of the line, and the estimate rises to what has been
 // generated: it waits until the other has finished.

@@ -70,6 +70,37 @@ TEST_P(ServingRunTest, RunsOfStepsEqualOneStepAfterAnother) {
 
 INSTANTIATE_TEST_SUITE_P(Blocks, ServingRunTest, testing::Values(40, 90, 1000));
 
+// SGLang's estimate, looked at again in each step (priorities) or once somebody has left; pages of 64 stand still while the estimate falls.
+TEST(ServingRun, RunsOfStepsEqualOneStepAfterAnotherUnderAnEstimate) {
+  for (const SchedulingPolicy policy : {SchedulingPolicy::fcfs, SchedulingPolicy::priority}) {
+    for (const std::int64_t block_size : {1, 16, 64}) {
+      for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+        RequestTrace trace = random_trace(seed, 60, 500);
+        trace.shared_block_tokens = 64;
+        for (Request& request : trace.requests) request.output_tokens *= 8;
+        const EngineSettings settings{.num_blocks = 4096 / block_size + 1,
+                                      .block_size = block_size,
+                                      .max_num_seqs = 12,
+                                      .max_num_batched_tokens = 512,
+                                      .reservation = Reservation::estimated_output,
+                                      .prefill_first = true,
+                                      .policy = policy};
+        LinearStepTime step_time;
+        const ServingOutcome skipping = serve(trace, settings, step_time);
+        TraceSource source(trace);
+        const ServingOutcome stepping =
+            serve(source, settings, step_time, {.shared_block_tokens = 64, .max_steps_at_once = 1});
+        EXPECT_EQ(skipping.counters.steps, stepping.counters.steps);
+        EXPECT_EQ(skipping.counters.preemptions, stepping.counters.preemptions);
+        for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+          EXPECT_EQ(skipping.requests[i].scheduled, stepping.requests[i].scheduled) << block_size << " " << seed;
+          EXPECT_EQ(skipping.requests[i].last_token, stepping.requests[i].last_token) << block_size << " " << seed;
+        }
+      }
+    }
+  }
+}
+
 // Field case H5: latency = TTFT + (outputs - 1) x TPOT for every request, so that errors of the parts cannot cancel unseen.
 TEST(ServingRun, LatencyIsTheSumOfItsParts) {
   const RequestTrace trace = random_trace(3, 40, 1000);
