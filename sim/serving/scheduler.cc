@@ -68,6 +68,7 @@ void Scheduler::add(std::size_t index, Request request) {
                     request.input_tokens, request.output_tokens, needed, settings_.block_size, pool_.num_usable(),
                     needed - pool_.num_usable()));
   }
+  if (is_idle()) estimate_ = {};
   SequenceId id = sequences_.size();
   if (unused_.empty()) {
     sequences_.emplace_back();
@@ -344,22 +345,27 @@ bool Scheduler::fits_to_its_end(const Sequence& sequence) const {
   return needed <= pool_.num_usable();
 }
 
-/// Of what the running ones may still generate, once they have generated `steps` tokens more.
+/// Of what the running ones may still generate, once they have generated `steps` tokens more. Who was admitted in this very step counts
+/// whole, with the page that rounding may take.
 double Scheduler::kept_free(double share, std::int64_t steps) const {
   double tokens = 0;
   for (const SequenceId id : running_) {
     const Sequence& sequence = sequences_[id];
-    const std::int64_t to_come = sequence.request.output_tokens - sequence.generated - steps;
-    tokens += share * static_cast<double>(std::min(to_come, kMostOutputCounted));
+    const std::int64_t to_come =
+        std::min(sequence.request.output_tokens - sequence.generated - steps, kMostOutputCounted);
+    const bool is_new = sequence.scheduled > 0 && !decodes_next(sequence);
+    tokens += is_new ? static_cast<double>(to_come + settings_.block_size) : share * static_cast<double>(to_come);
   }
   return tokens;
 }
 
-/// Its prompt and output beside a share of what the running ones may still generate; free tokens must be more than that.
-bool Scheduler::fits_by_estimate(const Sequence& sequence) {
+/// What it must compute of its prompt, its output and a page; beside them what is kept free for the running ones. Free tokens, without
+/// the blocks that it hits, must be more than that (PrefillAdder.add_one_req).
+bool Scheduler::fits_by_estimate(const Sequence& sequence, std::int64_t free_hits) {
   const std::int64_t to_come = std::min(sequence.request.output_tokens - sequence.generated, kMostOutputCounted);
   const std::int64_t in_windows = settings_.growth.window_entries(sequence.known() + to_come);
-  const auto own = static_cast<double>(sequence.known() - sequence.restorable + to_come + in_windows);
+  const std::int64_t found = static_cast<std::int64_t>(hits_.size()) - free_hits;
+  const auto own = static_cast<double>(sequence.known() + to_come + in_windows + (1 - found) * settings_.block_size);
   const bool fits =
       own + kept_free(estimate_.share(), 0) < static_cast<double>(pool_.num_free() * settings_.block_size);
   if (!fits) refused_tokens_ = own;
@@ -404,38 +410,43 @@ bool Scheduler::admit_restored(Sequence& sequence, std::int64_t& budget) {
   return true;
 }
 
+/// Blocks that the prefix cache is asked for: the last token is always computed.
+std::int64_t Scheduler::num_looked_up(const Sequence& sequence) const {
+  const bool is_looked_up = settings_.prefix_caching && settings_.growth.has_whole_layers && sequence.restorable == 0;
+  return is_looked_up ? (sequence.known() - 1) / settings_.block_size : 0;
+}
+
 /// Tries the head of the waiting line. @return false when it must wait
 bool Scheduler::admit(std::int64_t& budget) {
   Sequence& sequence = sequences_[waiting_.front()];
-  if (!running_.empty()) {
-    if (settings_.reservation == Reservation::whole_output && !fits_to_its_end(sequence)) return false;
-    if (settings_.reservation == Reservation::estimated_output && !fits_by_estimate(sequence)) return false;
-  }
-  if (sequence.restorable > 0) return admit_restored(sequence, budget);
+  if (!running_.empty() && settings_.reservation == Reservation::whole_output && !fits_to_its_end(sequence))
+    return false;
   hits_.clear();
   std::int64_t free_hits = 0;
-  const CacheGrowth& growth = settings_.growth;
-  const bool is_looked_up = settings_.prefix_caching && growth.has_whole_layers;
-  const std::int64_t num_looked_up = is_looked_up ? (sequence.known() - 1) / settings_.block_size : 0;
-  for (std::int64_t block = 0; block < num_looked_up; ++block) {
+  for (std::int64_t block = 0; block < num_looked_up(sequence); ++block) {
     const BlockId found = find_block(sequence, block);
     if (found < 0) break;
     hits_.push_back(found);
     free_hits += pool_.is_free(found) ? 1 : 0;
   }
+  if (!running_.empty() && settings_.reservation == Reservation::estimated_output &&
+      !fits_by_estimate(sequence, free_hits)) {
+    return false;
+  }
+  if (sequence.restorable > 0) return admit_restored(sequence, budget);
   const auto num_hits = static_cast<std::int64_t>(hits_.size());
   const std::int64_t computed = num_hits * settings_.block_size;
   const std::int64_t tokens = step_tokens(sequence, computed, budget);
   const std::int64_t reserved = settings_.reserve_full_input ? sequence.known() : computed + tokens;
-  const std::int64_t needed = growth.whole_blocks(reserved, settings_.block_size) - num_hits + free_hits +
-                              growth.window_blocks(computed, tokens, settings_.block_size);
+  const std::int64_t needed = settings_.growth.whole_blocks(reserved, settings_.block_size) - num_hits + free_hits +
+                              settings_.growth.window_blocks(computed, tokens, settings_.block_size);
   if (needed + left_free() > pool_.num_free()) return false;
   for (const BlockId block : hits_) pool_.share(block);
   sequence.blocks.assign(hits_.begin(), hits_.end());
   sequence.computed = computed;
   sequence.keyed = num_hits;
   if (!grow(sequence, tokens)) return false;  // unreachable: `needed` covers it
-  counters_.prompt_blocks += num_looked_up;
+  counters_.prompt_blocks += num_looked_up(sequence);
   counters_.hit_blocks += num_hits;
   schedule(sequence, tokens);
   budget -= tokens;

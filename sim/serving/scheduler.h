@@ -121,7 +121,8 @@ class Scheduler {
   void retract_until_decodes_fit();
   [[nodiscard]] bool fits_to_its_end(const Sequence& sequence) const;
   [[nodiscard]] double kept_free(double share, std::int64_t steps) const;
-  [[nodiscard]] bool fits_by_estimate(const Sequence& sequence);
+  [[nodiscard]] std::int64_t num_looked_up(const Sequence& sequence) const;
+  [[nodiscard]] bool fits_by_estimate(const Sequence& sequence, std::int64_t free_hits);
   [[nodiscard]] bool looks_each_step() const;
   bool admit_restored(Sequence& sequence, std::int64_t& budget);
   [[nodiscard]] std::int64_t left_free() const;

@@ -330,37 +330,98 @@ TEST_F(SchedulerTest, HostMemorySavesTheRecomputation) {
   }
 }
 
-// 0.7 x the 99 tokens that request 0 may still generate, and 8 + 100 of its own: 177.3 tokens must be less than what is free: 45 blocks of
-// 4 are 180, 44 are 176. Request 0 holds 2 blocks.
+EngineSettings estimating(std::int64_t usable_blocks) {
+  EngineSettings settings = small(usable_blocks);
+  settings.max_num_batched_tokens = 64;
+  settings.reservation = Reservation::estimated_output;
+  settings.prefill_first = true;
+  return settings;
+}
+
+// 0.7 x the 99 tokens that request 0 may still generate, 8 + 100 of its own and a block of 4: 181.3 tokens must be less than what is free:
+// 46 blocks of 4 are 184, 45 are 180. Request 0 holds 2 blocks.
 TEST_F(SchedulerTest, AnEstimateOfTheOutputsIsKeptFree) {
-  for (const std::int64_t usable : {46, 47}) {
-    EngineSettings settings = small(usable);
-    settings.reservation = Reservation::estimated_output;
-    settings.prefill_first = true;
-    make(settings);
+  for (const std::int64_t usable : {47, 48}) {
+    make(estimating(usable));
     requests_.clear();
     add(8, 100);
-    add(8, 100);
     EXPECT_EQ(step(), "8@0 +0");
-    EXPECT_EQ(step(), usable == 47 ? "8@0 +0" : "+1");
+    add(8, 100);
+    EXPECT_EQ(step(), usable == 48 ? "8@0 +0" : "+1");
   }
 }
 
-// 1,003 blocks of 4, request 0 (8 + 4,000) alone: 4,004 tokens are free, 4,000 from its 9th token on. Request 1 asks for 8 + 1,200. Beside
-// it 0.7 x 3,999 = 2,799.3 are kept free in step 2, 0.698997 x 3,998 = 2,794.6 in step 3, 2,789.9 in step 4: together 4,007.3, 4,002.6 and
-// 3,997.9. One block more and step 2 has room. Who looks only once the batch has shrunk waits on.
+// The whole 100 tokens and a block of whoever is admitted beside it in one step: 112 + 104 = 216 tokens, 54 blocks are not more, 55 are.
+// In the next step 0.7 x 99 + 112 = 181.3 fit in either case.
+TEST_F(SchedulerTest, TheOutputOfWhoIsAdmittedInTheSameStepCountsWhole) {
+  for (const std::int64_t usable : {56, 57}) {
+    make(estimating(usable));
+    requests_.clear();
+    add(8, 100);
+    add(8, 100);
+    EXPECT_EQ(step(), usable == 57 ? "8@0 8@0 +0" : "8@0 +0");
+    EXPECT_EQ(step(), usable == 57 ? "+2" : "8@0 +0");
+  }
+}
+
+// 9 + 100 tokens of which two blocks are found: 1 + 100 + 4 and 69.3 are 174.3 tokens, 44 blocks are 176, 43 are 172. The blocks are
+// request 0's (it holds 2), or they lie in the free list and are no room for anybody else.
+TEST_F(SchedulerTest, WhatThePrefixCacheHasIsNotAskedForAgain) {
+  for (const bool is_owned : {true, false}) {
+    for (const std::int64_t usable : {45, 46}) {
+      EngineSettings settings = estimating(usable + (is_owned ? 0 : 2));
+      settings.prefix_caching = true;
+      make(settings, 4);
+      requests_.clear();
+      add(8, is_owned ? 100 : 1, {1, 2});
+      (void)step();
+      if (!is_owned) {
+        add(8, 100, {3, 4});
+        (void)step();
+      }
+      add(9, 100, {1, 2});
+      EXPECT_EQ(step(), usable == 46 ? "1@8 +0" : "+1") << is_owned;
+    }
+  }
+}
+
+// As above, behind the 600 decodes of another request: without the pause they would leave 9.7 of the 69.3 tokens.
+TEST_F(SchedulerTest, AnIdleEngineForgetsItsEstimate) {
+  EngineSettings settings = estimating(200);
+  make(settings);
+  add(8, 601);
+  EXPECT_EQ(step(), "8@0 +0");
+  while (!scheduler_->is_idle()) (void)step();
+  add(8 + 4 * 153, 100);  // beside 153 more blocks it is the 47 of above
+  for (int chunk = 0; chunk < 10; ++chunk) (void)step();
+  add(8, 100);
+  EXPECT_EQ(step(), "+1");
+}
+
+// Two caches of 8 tokens, each to hold a 9th at once: 3 blocks; the second asks for 9 + 99 + 4 beside 0.7 x 99: as above 46 blocks.
+TEST_F(SchedulerTest, ATransferredCacheCountsInTheEstimate) {
+  for (const std::int64_t usable : {48, 49}) {
+    make(estimating(usable));
+    for (const std::size_t index : {0, 1}) {
+      scheduler_->add(index, {.input_tokens = 8, .output_tokens = 100, .shared_blocks = {}, .is_transferred = true});
+    }
+    EXPECT_EQ(step(), usable == 49 ? "+2" : "+1");
+  }
+}
+
+// 1,003 blocks of 4, request 0 (8 + 4,000) alone: 4,004 tokens are free, 4,000 from its 9th token on. Request 1 asks for 8 + 1,196 and a
+// block. Beside it 0.7 x 3,999 = 2,799.3 are kept free in step 2, 0.698997 x 3,998 = 2,794.6 in step 3, 2,789.9 in step 4: together
+// 4,007.3, 4,002.6 and 3,997.9. One block more and step 2 has room. Who looks only once the batch has shrunk waits on.
 TEST_F(SchedulerTest, WhoIsRefusedIsLookedAtInEachStepOnlyUnderPriorities) {
   for (const std::int64_t usable : {1003, 1004}) {
     for (const SchedulingPolicy policy : {SchedulingPolicy::priority, SchedulingPolicy::fcfs}) {
-      EngineSettings settings = small(usable);
-      settings.reservation = Reservation::estimated_output;
-      settings.prefill_first = true;
+      EngineSettings settings = estimating(usable);
       settings.policy = policy;
       make(settings);
       requests_.clear();
       add(8, 4000);
       EXPECT_EQ(step(), "8@0 +0");
-      add(8, 1200);
+      add(8, 1196);
       if (usable == 1004) {
         EXPECT_EQ(step(), "8@0 +0");
         continue;
@@ -373,19 +434,16 @@ TEST_F(SchedulerTest, WhoIsRefusedIsLookedAtInEachStepOnlyUnderPriorities) {
   }
 }
 
-// As above, with a third request (4 + 5) that ends in step 5; its estimate is 0.7 x 4 more in step 2, 4,010.1 tokens against 4,000. Then
-// 0.695987 x 3,995 + 1,208 = 3,988.5 against the same 4,000.
+// As above, with a request (4 + 5) between them that ends in step 6: its estimate is 0.7 x 4 more in step 3, 4,010.1 tokens against 4,000.
+// Then 0.695987 x 3,995 + 1,208 = 3,988.5 against the same 4,000.
 TEST_F(SchedulerTest, WhoLeavesTheBatchOpensTheLine) {
-  EngineSettings settings = small(1003);
-  settings.max_num_batched_tokens = 64;
-  settings.reservation = Reservation::estimated_output;
-  settings.prefill_first = true;
-  make(settings);
+  make(estimating(1003));
   add(8, 4000);
+  EXPECT_EQ(step(), "8@0 +0");
   add(4, 5);
-  EXPECT_EQ(step(), "8@0 4@0 +0");
-  add(8, 1200);
-  for (int decode = 2; decode <= 4; ++decode) EXPECT_EQ(step(), "+2") << decode;
+  EXPECT_EQ(step(), "4@0 +0");
+  add(8, 1196);
+  for (int decode = 3; decode <= 5; ++decode) EXPECT_EQ(step(), "+2") << decode;
   EXPECT_EQ(step(), "+2 end1");
   EXPECT_EQ(step(), "8@0 +0");
 }
