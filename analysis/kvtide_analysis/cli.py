@@ -223,7 +223,10 @@ def _trust(options: argparse.Namespace) -> int:
 
     if not os.path.isdir(options.folder):
         raise InputError(f"{options.folder}: no such folder")
-    page = pathlib.Path(options.page).read_text(encoding="utf-8") if options.page else None
+    try:
+        page = pathlib.Path(options.page).read_text(encoding="utf-8") if options.page else None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{options.page}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if page is not None:
         trust.put_into(page, "")  # a page without markers is said before an hour of computing
     parts = trust.validate(options.program, pathlib.Path(options.folder), options.captures)
@@ -262,6 +265,8 @@ def _check(options: argparse.Namespace) -> int:
 
 def _chosen_run(results) -> int:
     """The run that shows most: with the largest worst loss; the first where no loss was measured."""
+    if not len(results):
+        raise InputError(f"{results.path}: holds no runs")
     worst = results.summary.get("loss_worst")
     return int(results.summary.index[0] if worst is None or worst.isna().all() else worst.idxmax())
 

@@ -191,7 +191,6 @@ def prefix(results: Results, run: int, arrays) -> Figure:
     view = views.prefix(results, run, arrays)
     if isinstance(view, views.Missing):
         return {"missing": view.reason}
-    blocks = np.arange(view.block_size, view.shift[-1] + 1, view.block_size) if view.block_size else np.empty(0)
     finite = np.isfinite(view.sensitivity)
     highest = int(np.argmax(np.where(finite, view.sensitivity, -np.inf)))
     style = loss_style(views.settings.loss_metric(results, run))
@@ -199,7 +198,7 @@ def prefix(results: Results, run: int, arrays) -> Figure:
     note = ("How much the loss of the same text changes, on average, when unrelated tokens are put in front of it and so move it "
             "against the block grid; 0 where the grid falls on itself again. Lines: multiples of block_size.")
     return figure_of([line(view.shift, view.sensitivity, "sensitivity")], "tokens put in front", "mean |change of loss|", caption,
-                   blocks if len(blocks) <= views.MOST_GRID_LINES else (), style=style, highest=_highest(view.sensitivity), note=note)
+                   view.boundaries, style=style, highest=_highest(view.sensitivity), note=note)
 
 
 # Figures of one run, in the order of the page: key -> (title, function).

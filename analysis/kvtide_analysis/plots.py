@@ -182,7 +182,7 @@ def plot_prefix(axes: Axes, results: Results, run: int) -> None:
     if missing(axes, view):
         return
     axes.plot(view.shift, view.sensitivity, color=palette.COLOURS[0], marker="." if len(view.shift) < 200 else None)
-    for boundary in np.arange(view.block_size, view.shift[-1] + 1, view.block_size) if view.block_size else ():
+    for boundary in view.boundaries:
         axes.axvline(boundary, color=palette.GRID, linewidth=0.6, zorder=0)
     axes.set_xlabel("tokens put in front")
     _loss_axis(axes, views.settings.loss_metric(results, run), "mean |change of loss|")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 
 import h5py
 import numpy as np
@@ -58,7 +59,17 @@ def read_prompts(path: str) -> dict[str, Prompt]:
     A group holds contexts (context_ids, padded with -1) or a base with a growing filler (base_context_ids, filler_ids, n_system, prefix_len).
     question_ids and answer_ids lie in the group or at the root: one for all, or a row a prompt padded with -1. Where the fact stands: fact_start
     and fact_length of the group, or probe_ids at the root (a fact with the root's answer; the others are built alike).
+
+    Raises PromptError for a file that is missing, damaged or something else.
     """
+    try:
+        return _read_prompts(path)
+    except (OSError, KeyError, ValueError, TypeError, IndexError) as error:
+        told = "no such file" if not os.path.exists(path) else f"not a file of prompts ({error})"
+        raise PromptError(f"{path}: {told}") from error
+
+
+def _read_prompts(path: str) -> dict[str, Prompt]:
     prompts: dict[str, Prompt] = {}
     with h5py.File(path) as file:
         probe = file["probe_ids"][:] if "probe_ids" in file else None

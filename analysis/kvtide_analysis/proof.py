@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from . import palette
+from .results import ResultsError
 from .spread import CHANCE, SETTING
 
 SHOWN = (("aware", 64, 0.5), ("aware", 64, 0.75), ("agnostic", 128, 0.25))  # of the prefix scan: mode, block, ratio
@@ -39,6 +40,8 @@ def figure_of(rows: pd.DataFrame):
     """The settings of SHOWN along the prefix, and every configuration's mean; a matplotlib figure."""
     from matplotlib import pyplot
 
+    if "scan" not in rows:
+        raise ResultsError("the rows have no column scan: not those of kvtide validate scan --rows")
     figure, axes = pyplot.subplots(2, 2, figsize=(11, 6.4), layout="constrained")
     for panel, setting in zip(axes.flat, SHOWN):
         draw_prefix(panel, rows, *setting)

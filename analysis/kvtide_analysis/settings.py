@@ -16,6 +16,7 @@ DEFAULT_BLOCK_SIZE = 128
 DEFAULT_METRIC = "mass_loss"
 DEFAULT_SPAN = 8
 MOST_NAMED = 3  # settings that one warning names
+MOST_PERIOD = 1 << 20  # tokens; a larger block or period is that of a damaged file, and a fold on it would not fit in memory
 
 
 def experiment(results: Results) -> dict[str, Any]:
@@ -164,4 +165,4 @@ def _positive(value: Any) -> int:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
         return 0
-    return max(number, 0)
+    return number if 0 < number <= MOST_PERIOD else 0

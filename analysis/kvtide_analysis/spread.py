@@ -23,12 +23,21 @@ QUANTILES = {"low": 0.1, "median": 0.5, "high": 0.9}
 
 
 def read_rows(source: str | io.TextIOBase) -> pd.DataFrame:
-    rows = pd.read_csv(source, comment="#")
+    """Raises ResultsError for a file that is missing, none of these or without rows."""
+    try:
+        rows = pd.read_csv(source, comment="#")
+    except (OSError, ValueError) as error:
+        raise ResultsError(f"{source}: cannot be read as a file of kvtide validate scan --rows: {getattr(error, 'strerror', None) or error}") from error
     missing = {*SETTING, "prompt", "kind", "grid_offset", "loss", "predicted_loss", "failing"} - set(rows.columns)
     if missing:
         raise ResultsError(f"{source}: no column {sorted(missing)[0]}: not a file of kvtide validate scan --rows")
+    if rows.empty:
+        raise ResultsError(f"{source}: holds no rows")
     for column in ("loss", "predicted_loss"):
-        rows[column] = rows[column].clip(0, CHANCE)
+        try:
+            rows[column] = pd.to_numeric(rows[column]).clip(0, CHANCE)
+        except (ValueError, TypeError) as error:
+            raise ResultsError(f"{source}: {column}: expected numbers: {error}") from error
     return rows
 
 

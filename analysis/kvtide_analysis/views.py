@@ -138,7 +138,7 @@ class Prefix:
 
     shift: np.ndarray
     sensitivity: np.ndarray
-    block_size: int
+    boundaries: np.ndarray  # [block] multiples of block_size, none when there are more than MOST_GRID_LINES
 
 
 def pareto(results: Results) -> Pareto | Missing:
@@ -182,8 +182,8 @@ def position(results: Results, run: int, arrays: RunArrays) -> Position | Missin
     zoom = series.worst_window(values, min(ZOOM_BLOCKS * block or 512, series.DRAWN_WHOLE))
     zoom_starts = _boundaries(x[zoom], block, offset)
     return Position(metric, units, series.envelope(x, values, _cycle(results, run)),
-                    starts if len(starts) <= MOST_GRID_LINES else starts[:0], x[zoom], values[zoom],
-                    zoom_starts if len(zoom_starts) <= MOST_GRID_LINES else zoom_starts[:0], block, offset)
+                    starts, x[zoom], values[zoom],
+                    zoom_starts, block, offset)
 
 
 def phase(results: Results, run: int, arrays: RunArrays) -> Phase | Missing:
@@ -268,7 +268,8 @@ def prefix(results: Results, run: int, arrays: RunArrays) -> Prefix | Missing:
         return Missing("the run has no prefix scan (measure: prefix_scan gives it)")
     shift = arrays.array("prefix", "shift")
     x = shift.to_numpy() if shift is not None and len(shift) == len(values) else np.arange(len(values))
-    return Prefix(x, values.to_numpy().astype(float), settings.block_size(results, run))
+    boundaries = _boundaries(x, settings.block_size(results, run), 0)
+    return Prefix(x, values.to_numpy().astype(float), boundaries[boundaries > 0])
 
 
 def serving(arrays: RunArrays) -> Serving | Missing:
@@ -326,7 +327,7 @@ def _offset(results: Results, run: int, period: int, arrays: RunArrays) -> int:
 def _found_period(results: Results, run: int) -> int:
     """Period found in the loss, tokens; 0 where none was."""
     value = results.summary.at[run, "period"] if "period" in results.summary else math.nan
-    return int(round(value)) if pd.notna(value) and value >= 1 else 0
+    return int(round(value)) if pd.notna(value) and 1 <= value <= settings.MOST_PERIOD else 0
 
 
 def _cycle(results: Results, run: int) -> int:
@@ -336,8 +337,8 @@ def _cycle(results: Results, run: int) -> int:
 
 
 def _boundaries(x: np.ndarray, block: int, offset: int) -> np.ndarray:
-    """First position of every block inside x; also the phase-0 lines of the fold."""
+    """First position of every block inside x; also the phase-0 lines of the fold. None where they are too many to draw."""
     if block < 1 or not len(x):
         return np.empty(0)
     first = x[0] + (offset - x[0]) % block
-    return np.arange(first, x[-1] + 1, block)
+    return np.arange(first, x[-1] + 1, block) if (x[-1] - first) // block < MOST_GRID_LINES else np.empty(0)
