@@ -11,7 +11,7 @@ from .certainty import certainty
 from .columns import TABLE, Shown, default_bound, loss_style, metric_title, write
 from .machine_figures import MACHINE_FIGURES
 from .results import Results
-from .verdict import verdict
+from .verdict import named_runs, verdict
 
 MOST_DETAILED = 60  # runs with figures of their own
 MOST_DETAIL_BYTES = 3_000_000
@@ -24,7 +24,7 @@ def render(results: Results, worst_max: float | None = None) -> str:
     """The whole page as text. worst_max: the largest worst-span loss that the headline accepts; None: that of the metric, if it has one."""
     metrics = settings.metrics(results)
     worst_max = default_bound(metrics[0]) if worst_max is None and len(metrics) == 1 else worst_max
-    details = _details(results)
+    details = _details(results, worst_max)
     shown = {**figures.RUN_FIGURES, **{key: MACHINE_FIGURES[key] for key in MACHINE_FIGURES
                                        if any("missing" not in made[key] for made in details.values())}}
     details = {run: {key: made[key] for key in shown} for run, made in details.items()}
@@ -39,14 +39,20 @@ def render(results: Results, worst_max: float | None = None) -> str:
                          verdict(results, worst_max), _warnings(results), "".join(sections), data)
 
 
-def _details(results: Results) -> dict[str, dict[str, figures.Figure]]:
+def _by_interest(results: Results, worst_max: float | None) -> list[int]:
+    """Runs, those first that the headline names; then by turns the highest and the lowest loss, at the end those without one."""
+    rows = results.summary
+    if "loss_worst" not in rows:
+        return list(rows.index)
+    ranked = list(rows["loss_worst"].dropna().sort_values(kind="stable").index)
+    turns = [run for pair in zip(ranked[::-1], ranked) for run in pair]
+    return list(dict.fromkeys([*named_runs(results, worst_max), *turns, *rows.index]))
+
+
+def _details(results: Results, worst_max: float | None) -> dict[str, dict[str, figures.Figure]]:
     """Figures of each run by run number, as many runs as the page may hold, in the order of the file."""
-    order = list(results.summary.index)
-    if len(order) > MOST_DETAILED and "loss_worst" in results.summary:
-        ranked = list(results.summary["loss_worst"].sort_values(na_position="last").index)
-        half = MOST_DETAILED // 2
-        order = sorted(set(ranked[:half] + ranked[-half:]))
-    details: dict[str, dict[str, figures.Figure]] = {}
+    order = _by_interest(results, worst_max)
+    details: dict[int, dict[str, figures.Figure]] = {}
     used = 0
     most = min(MOST_DETAIL_BYTES, MOST_PAGE_BYTES - page.frame_bytes() - BYTES_A_ROW * len(results))
     for run in order[:MOST_DETAILED]:
@@ -55,8 +61,8 @@ def _details(results: Results) -> dict[str, dict[str, figures.Figure]]:
         used += len(page.json_text(made))
         if details and used > most:
             break
-        details[str(run)] = made
-    return details
+        details[run] = made
+    return {str(run): details[run] for run in results.summary.index if run in details}
 
 
 def _first_shown(results: Results, detailed: list[str]) -> str | None:
@@ -121,7 +127,7 @@ def _chooser(results: Results, detailed: list[str]) -> str:
     note = (f"Choose a setting here, in the table or by a click on its point above; up to {MOST_COMPARED} ticked in the table are drawn "
             "beside it.")
     if len(detailed) != len(results):
-        note = f"Figures are kept for {len(detailed)} of {len(results)} runs (lowest and highest loss first); the table has all. {note}"
+        note = f"Figures are kept for {len(detailed)} of {len(results)} runs (those named above, then the highest and lowest loss); the table has all. {note}"
     if "loss_mean" in results.summary:
         note += " " + spread.sentence()
     return (f'<div class="controls sticky"><label>Setting <select id="run">{options}</select></label>'

@@ -13,10 +13,9 @@ from .worst import describe, worst
 
 def verdict(results: Results, worst_max: float | None) -> list[str]:
     """Sentences, most important first. worst_max: largest acceptable `loss_worst`, in the metric's own unit; None: no loss is too large."""
-    summary = results.summary
-    if not {"memory_saving", "loss_worst"} <= set(summary.columns):
+    if not {"memory_saving", "loss_worst"} <= set(results.summary.columns):
         return ["No verdict: the summary holds no memory_saving and loss_worst."]
-    rows = summary[np.isfinite(summary["memory_saving"]) & np.isfinite(summary["loss_worst"])]
+    rows = _complete(results)
     if rows.empty:
         return ["No verdict: no run has both a saving and a loss."]
     metrics = settings.metrics(results)
@@ -32,12 +31,41 @@ def verdict(results: Results, worst_max: float | None) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
+def named_runs(results: Results, worst_max: float | None) -> list[int]:
+    """The runs that the verdict names: of the largest loss, of the largest saving within the bound."""
+    rows = _complete(results)
+    if rows.empty or len(settings.metrics(results)) > 1:
+        return []
+    return [int(run) for run in [*_worst_first(rows).index[:1], *_best_first(rows, worst_max).index[:1]]]
+
+
+def _complete(results: Results) -> pd.DataFrame:
+    """Runs with a saving and a loss."""
+    summary = results.summary
+    if not {"memory_saving", "loss_worst"} <= set(summary.columns):
+        return summary[:0]
+    return summary[np.isfinite(summary["memory_saving"]) & np.isfinite(summary["loss_worst"])]
+
+
+def _best_first(rows: pd.DataFrame, worst_max: float | None) -> pd.DataFrame:
+    """Runs that save memory within the bound, the largest saving first."""
+    if worst_max is None or rows.empty:
+        return rows[:0]
+    return rows[(rows["memory_saving"] > 0) & (rows["loss_worst"] <= worst_max)].sort_values(["memory_saving", "loss_worst"], ascending=[False, True])
+
+
+def _worst_first(rows: pd.DataFrame) -> pd.DataFrame:
+    """By falling worst loss; ties, as they are written, by falling mean."""
+    by = ["loss_worst", "loss_mean"] if "loss_mean" in rows else ["loss_worst"]
+    return rows.loc[rows[by].round(3).sort_values(by, ascending=False, kind="stable").index]
+
+
 def _best(results: Results, rows: pd.DataFrame, worst_max: float, style: str) -> str:
-    saving = rows[(rows["memory_saving"] > 0) & (rows["loss_worst"] <= worst_max)]
+    saving = _best_first(rows, worst_max)
     bound = write(worst_max, style)
     if saving.empty:
         return f"No setting that saves memory keeps every {_span(results)} at or under {bound} loss."
-    run = saving.sort_values(["memory_saving", "loss_worst"], ascending=[False, True]).index[0]
+    run = saving.index[0]
     row = rows.loc[run]
     text = (f"{settings.run_label(results, run)} saves most with no {_span(results)} losing more than {bound}: "
             f"{write(row['memory_saving'], 'percent')} of the KV cache, at {write(row['loss_worst'], style)} loss in the worst span")
@@ -70,13 +98,12 @@ def _offenders(results: Results, rows: pd.DataFrame, worst_max: float, style: st
 
 def _largest(results: Results, rows: pd.DataFrame, style: str) -> list[str]:
     """The setting of `rows` with the largest worst loss, and where it loses that."""
-    by = ["loss_worst", "loss_mean"] if "loss_mean" in rows else ["loss_worst"]
-    over = rows.loc[rows[by].round(3).sort_values(by, ascending=False, kind="stable").index]  # ties as they are written
+    over = _worst_first(rows)
     run = over.index[0]
     label, found = settings.run_label(results, run), worst(results, run, results.run(run))
     tied = int((over["loss_worst"].round(3) == over["loss_worst"].round(3).iloc[0]).sum())
     text = f"Largest: {write(over['loss_worst'].iloc[0], style)}, in "
-    text += f"{tied} settings; of these {label} has the largest mean." if tied > 1 and len(by) > 1 else f"{label}."
+    text += f"{tied} settings; of these {label} has the largest mean." if tied > 1 and "loss_mean" in over else f"{label}."
     return [text + (f" {describe(found)}" if found else "")]
 
 

@@ -4,6 +4,7 @@ import json
 import re
 
 import h5py
+import numpy as np
 import pytest
 
 from conftest import write_results
@@ -65,6 +66,20 @@ def test_large_sweeps_keep_the_table_and_the_extremes(tmp_path, monkeypatch):
     # Losses rise with the run number: the two lowest and the two highest.
     assert {int(run) for run in data_of(page)["runs"]} == {0, 1, 8, 9}
     assert "Figures are kept for 4 of 10 runs" in page
+
+
+def test_figures_that_do_not_fit_are_never_those_of_the_headline(tmp_path, monkeypatch):
+    policies = tuple((f"evict-{number}", 0.5, 0.02 + (number * 7 % 9) / 12, True) for number in range(9))
+    write_results(tmp_path / "wide.h5", positions=160, blocks=(32,), policies=policies, full=False)
+    results = open_results(tmp_path / "wide.h5")
+    largest, best = int(results.summary["loss_worst"].idxmax()), int(results.summary["loss_worst"][1:].idxmin())
+    results.summary.loc[[2], ["loss_worst"]] = np.nan  # a failed run has no loss, and is not of the highest
+    monkeypatch.setattr(report, "MOST_DETAIL_BYTES", 1)  # the first one fits, whatever it is
+    assert list(data_of(report.render(results, worst_max=0.5))["runs"]) == [str(largest)]
+    monkeypatch.undo()
+    monkeypatch.setattr(report, "MOST_DETAILED", 9)
+    kept = list(data_of(report.render(results, worst_max=0.5))["runs"])
+    assert kept == [str(run) for run in range(10) if run != 2] and str(best) in kept
 
 
 def test_subtitle_is_of_the_run_and_names_nothing_that_varies(demo_file):
