@@ -23,7 +23,7 @@ def order(results: Results) -> list[int]:
 def period_text(row) -> str:
     """What stands behind a bar: the period that is left."""
     period = row.get("period", np.nan)
-    return f"{period:g}" if np.isfinite(period) else "none"
+    return settings.digits(period) if np.isfinite(period) else "none"
 
 
 def plot_losses(axes: Axes, results: Results) -> None:

@@ -93,6 +93,11 @@ def short_model(name: str) -> str:
     return name.split(" (", 1)[0].strip() or name
 
 
+def digits(value: Any) -> str:
+    """Every digit that tells two numbers apart: 1234567 and 1234568, 0.1 and 0.1000001. Whole numbers have no point."""
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
 def run_label(results: Results, run: int) -> str:
     """Short name of a run from what was varied: "evict-half, B 64"; "run 3" where nothing was."""
     parts = []
@@ -102,7 +107,7 @@ def run_label(results: Results, run: int) -> str:
         if isinstance(value, str):
             parts.append(value)
         elif pd.notna(value):
-            parts.append(f"{'B' if key == 'block_size' else key} {value:g}")
+            parts.append(f"{'B' if key == 'block_size' else key} {digits(value)}")
     return ", ".join(parts) or f"run {run}"
 
 

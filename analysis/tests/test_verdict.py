@@ -122,6 +122,16 @@ def test_block_size_comes_from_sweep_then_resolved_setting_then_file_then_defaul
     assert settings.block_size(results, 3) == 128
 
 
+def test_labels_tell_every_two_runs_apart(demo_file):
+    results = open_results(demo_file)
+    results.attrs["swept_keys"] = "seed\nloss.share\nratio"
+    results.summary["seed"] = [1234567 + run for run in range(22)]
+    results.summary["loss.share"] = [float(f"0.1{run:06d}") for run in range(22)]
+    results.summary["ratio"] = 2.0
+    assert settings.run_label(results, 0) == "seed 1234567, share 0.1, ratio 2"
+    assert settings.run_label(results, 1) == "seed 1234568, share 0.1000001, ratio 2"
+
+
 def test_warnings_tell_a_borrowed_loss_model_and_failed_runs(demo_file):
     results = open_results(demo_file)
     results.attrs["loss_model"] = "smollm2-135m (GGUF, float32)"
