@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <iostream>
@@ -40,26 +41,36 @@ int run(const Arguments& arguments) {
   experiment::ImportHints hints;
   hints.stack = arguments.text("stack").value_or("");
   hints.model = arguments.text("model").value_or("");
-  hints.gpu = arguments.text("gpu").value_or("h100-sxm");
+  hints.gpu = arguments.text("gpu").value_or("");
+  hints.requests = arguments.text("requests").value_or("");
   hints.trace = arguments.text("trace").value_or(
       (std::filesystem::path(data_directory()) / "experiments/traces/smollm2-135m-2k.h5").string());
+  const std::optional<std::string> output = arguments.text("output");
+  std::error_code failure;
+  if (output && std::filesystem::is_regular_file(*output, failure)) {
+    throw InputError(fmt::format("{}: exists already; nothing replaces it (another -o, or remove it)", *output));
+  }
   const experiment::Imported imported = experiment::import_text(read_input(arguments.positional[0]), hints);
   const std::string yaml = experiment::experiment_yaml(imported, hints);
   if (arguments.has("json")) {
     fmt::print(
-        "{{\"stack\": {}, \"compression\": {}, \"loses\": {}, \"keeps\": {}, \"left_out\": {}, \"experiment\": {}}}\n",
+        "{{\"stack\": {}, \"compression\": {}, \"loses\": {}, \"keeps\": {}, \"left_out\": {}, "
+        "\"not_understood\": {}, \"experiment\": {}}}\n",
         quoted_text(imported.stack), quoted_text(imported.compression), json_texts(imported.loses),
-        json_texts(imported.keeps), json_texts(imported.left_out), quoted_text(yaml));
+        json_texts(imported.keeps), json_texts(imported.left_out), json_texts(imported.not_understood),
+        quoted_text(yaml));
     return kDone;
   }
-  const std::optional<std::string> output = arguments.text("output");
   if (!output) {
     fmt::print("{}", yaml);
     return kDone;
   }
   write_whole_file(*output, yaml);
   for (const std::string& sentence : imported.loses) fmt::print("loses information: {}\n", sentence);
-  if (imported.loses.empty()) fmt::print("loses nothing: every position is kept in 16 bits\n");
+  if (imported.loses.empty())
+    fmt::print("loses nothing: every position is kept in 16 bits (as far as this text shows)\n");
+  for (const std::string& sentence : imported.left_out) fmt::print("not carried over: {}\n", sentence);
+  if (!imported.not_understood.empty()) fmt::print("not understood: {}\n", fmt::join(imported.not_understood, ", "));
   fmt::print("{}\n", *output);
   return kDone;
 }
@@ -73,11 +84,12 @@ Command import_command() {
       .min_positional = 1,
       .max_positional = 1,
       .summary = "command line, config or log of a serving stack -> the experiment it means, and what it loses",
-      .options = {{"output,o", "FILE", "the experiment file to write; without: stdout"},
+      .options = {{"output,o", "FILE", "the experiment file to write, a new one; without: stdout"},
                   {"stack", "NAME",
                    "vllm, sglang, tensorrt-llm, lmcache, llama.cpp, huggingface or kvpress; without: recognised"},
                   {"model", "NAME", "a name of kvtide show models or a config.json; without: the stack's own"},
                   {"gpu", "NAME", "a name of kvtide show gpus (h100-sxm)"},
+                  {"requests", "CSV", "the server's traffic: its engine is simulated, too"},
                   {"trace", "FILE", "recorded attention (the shipped one)"},
                   {"json", "", "one JSON document on stdout"}},
       .examples = {"kvtide import \"vllm serve meta-llama/Llama-3.1-8B-Instruct --kv-cache-dtype fp8\" -o mine.yaml",

@@ -59,3 +59,18 @@ def test_import_reads_stdin_and_files(tmp_path):
 def test_import_of_nothing_known_says_what_is():
     done = kvtide("import", "make -j8 all")
     assert done.returncode == 2 and "vllm" in done.stderr
+
+
+def test_import_replaces_no_file(tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("mine")
+    done = kvtide("import", "vllm serve M", "-o", mine)
+    assert done.returncode == 2 and "exists already" in done.stderr
+    assert mine.read_text() == "mine"
+
+
+def test_import_says_what_it_did_not_take(tmp_path):
+    command = "vllm serve meta-llama/Llama-3.1-8B-Instruct --quantization awq --typo-flag 3"
+    done = kvtide("import", command, "-o", tmp_path / "new.yaml")
+    assert "not understood: --typo-flag\n" in done.stdout and "not carried over: weights in awq" in done.stdout
+    assert json.loads(kvtide("import", command, "--json").stdout)["not_understood"] == ["--typo-flag"]

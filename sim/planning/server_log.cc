@@ -58,8 +58,8 @@ ServerLog read_server_log(const std::string& text, const std::string& name) {
     const experiment::Imported started = experiment::import_text(text.substr(0, kStartUpBytes), {});
     log.model = experiment::shipped_model(started.model);
     if (started.tensor_parallel > 1) log.tensor_parallel = started.tensor_parallel;
-    log.max_num_seqs = started.batch;
-    log.max_num_batched_tokens = started.max_num_batched_tokens;
+    log.max_num_seqs = started.engine.max_num_seqs;
+    log.max_num_batched_tokens = started.engine.max_num_batched_tokens;
     pool = started.pool_tokens;
   } catch (const InputError&) {
     // A log without its start-up: what was not read is asked of the command line.

@@ -12,7 +12,7 @@ namespace {
 bool recognises(const StackText& text) {
   return text.mentions("QuantizedCache") || text.mentions("cache_implementation") || text.mentions("SinkCache") ||
          text.mentions("StaticCache") || text.mentions("OffloadedCache") || text.mentions("DynamicCache") ||
-         text.mentions("SlidingWindowCache") || text.value({"q_group_size", "residual_length"}).has_value();
+         text.mentions("SlidingWindowCache") || text.has({"q_group_size", "residual_length"});
 }
 
 Imported read(const StackText& text) {

@@ -8,12 +8,16 @@
 
 #include "base/error.h"
 #include "experiment/import/stack_text.h"
+#include "experiment/machine_evaluation.h"
+#include "experiment/served_decode.h"
+#include "gpu/gpu_profile.h"
 #include "model/model.h"
 
 namespace kvtide::experiment {
 namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
+constexpr std::int64_t kMostContext = 1 << 24;  // of an experiment
 
 /// The more telling first: a kvpress script also names transformers, LMCache runs inside vLLM.
 std::vector<Stack> stacks() {
@@ -21,11 +25,15 @@ std::vector<Stack> stacks() {
           vllm_stack(),    tensorrt_llm_stack(), hugging_face_stack()};
 }
 
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 /// Letters and digits of a model's name, without what does not change its shape.
 std::string shape_name(std::string name) {
   if (const std::size_t slash = name.find_last_of('/'); slash != std::string::npos) name.erase(0, slash + 1);
-  std::string plain;
-  for (const char c : name) plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string plain = lower_case(name);
   for (const char* word : {"instruct", "chat", "meta-", "-hf", "-it", "-base", "-fp8", "-awq", "-gptq", ".gguf"}) {
     if (const std::size_t at = plain.find(word); at != std::string::npos) plain.erase(at, std::string(word).size());
   }
@@ -59,18 +67,126 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-/// KV heads and ranks: refused where they do not divide one another, told where ranks repeat heads.
-void check_ranks(const std::string& model_name, Imported& imported) {
-  if (imported.tensor_parallel < 1) {
-    throw InputError(fmt::format("import: tensor parallelism must be at least 1, got {}", imported.tensor_parallel));
-  }
-  if (imported.tensor_parallel == 1 || model_name.empty()) return;
-  const Model model = load_model(model_name);
+/// As `model:` takes it; empty: the text names none, or one that is not shipped.
+std::string model_name(const Imported& imported, const ImportHints& hints) {
+  return hints.model.empty() ? shipped_model(imported.model) : hints.model;
+}
+
+std::string gpu_name(const ImportHints& hints) {
+  return hints.gpu.empty() ? kStandInGpu : hints.gpu;
+}
+
+/// Refused where KV heads and ranks do not divide one another, told where ranks repeat heads.
+void check_ranks(const Model& model, Imported& imported) {
   (void)model.layers_of_rank(imported.tensor_parallel);  // throws with both numbers
-  const std::int64_t heads = std::max<std::int64_t>(1, model.num_kv_heads / imported.tensor_parallel);
-  imported.left_out.push_back(
-      fmt::format("tensor parallelism {}: the experiment is of one GPU with all {} KV heads; a rank holds {}",
-                  imported.tensor_parallel, model.num_kv_heads, heads));
+  if (model.num_kv_heads > 0 && imported.tensor_parallel > model.num_kv_heads) {
+    imported.keeps.push_back(fmt::format("tensor parallelism {}: more ranks than the {} KV heads; {} ranks repeat each",
+                                         imported.tensor_parallel, model.num_kv_heads,
+                                         imported.tensor_parallel / model.num_kv_heads));
+  }
+  const std::int64_t num_experts = model.experts.num_experts;
+  if (imported.has_expert_parallel && (num_experts == 0 || num_experts % imported.tensor_parallel != 0)) {
+    imported.has_expert_parallel = false;
+    imported.left_out.push_back(fmt::format("expert parallelism: {} experts are not divided among {} ranks",
+                                            num_experts, imported.tensor_parallel));
+  }
+}
+
+/// Sequences of `context_tokens` whose caches fit without compression, all GPUs together; none for a model that does not
+/// run here, or has no cache.
+std::optional<std::int64_t> sequences_that_fit(const Model& model, const std::string& gpu, const Imported& imported,
+                                               std::int64_t context_tokens) {
+  if (!model.unsupported_reason().empty() || imported.pipeline_parallel > model.num_layers) return std::nullopt;
+  Setting setting;
+  setting.tensor_parallel = imported.tensor_parallel;
+  setting.pipeline_parallel = imported.pipeline_parallel;
+  if (imported.has_expert_parallel) setting.expert_parallel = imported.tensor_parallel;
+  const Bytes capacity = kv_capacity(gpu::load_gpu_profile(gpu), weight_bytes_per_gpu(model, setting));
+  const auto sequence = static_cast<double>(cache_bytes(model.layers, context_tokens));
+  if (sequence == 0) return std::nullopt;
+  return static_cast<std::int64_t>(static_cast<double>(capacity) * fullest_gpu_division(model, setting) / sequence);
+}
+
+/// A server's limit of sequences is no batch: at the longest context its memory may hold fewer.
+void set_batch(const std::optional<Model>& model, const std::string& gpu, Imported& imported) {
+  if (!imported.engine.max_num_seqs) return;
+  const std::int64_t most = *imported.engine.max_num_seqs;
+  const std::int64_t context = imported.context_tokens.value_or(Setting{}.context_tokens);
+  if (most < 1 || context < 1 || context > kMostContext) return;  // the experiment refuses them by name
+  const auto fitting = imported.pool_tokens ? std::optional(*imported.pool_tokens / context)
+                       : model              ? sequences_that_fit(*model, gpu, imported, context)
+                                            : std::nullopt;
+  if (!fitting) {
+    imported.left_out.push_back(
+        fmt::format("at most {} sequences: a limit, no batch; how many fit is not known without the model", most));
+    return;
+  }
+  imported.batch = std::clamp<std::int64_t>(*fitting, 1, most);
+  imported.batch_reason =
+      *fitting >= most       ? "the limit of sequences"
+      : imported.pool_tokens ? fmt::format("of at most {}: the pool holds so many of {} tokens", most, context)
+      : *fitting > 0         ? fmt::format("of at most {}: so many of {} tokens fit without compression", most, context)
+                     : fmt::format("of at most {}: not one of {} tokens fits without compression", most, context);
+}
+
+/// The format that weights are stored in, where it is not 16 bits: the stack's option, else the checkpoint's name.
+void tell_weight_format(const StackText& text, Imported& imported) {
+  std::string format;
+  if (text.is_true({"load_in_4bit"})) format = "4 bits";
+  if (text.is_true({"load_in_8bit"})) format = "8 bits";
+  if (const auto option = text.value({"quantization", "q", "quant_method", "quant_algo"});
+      option && *option != "None" && *option != "null" && *option != "none") {
+    format = *option;
+  }
+  const std::string name = lower_case(imported.model);
+  for (const char* part : {"awq", "gptq",  "fp8",   "nvfp4", "mxfp4", "w4a16", "w8a8", "w8a16", "int4", "int8",
+                           "bnb", "-4bit", "-8bit", "q2_k",  "q3_k",  "q4_",   "q5_",  "q6_k",  "q8_0", "iq4"}) {
+    if (format.empty() && name.find(part) != std::string::npos) format = name.substr(name.find(part));
+  }
+  if (format.empty()) return;
+  imported.left_out.push_back(fmt::format(
+      "weights in {}: here they have 16 bits, so less memory is left for the cache than that server has, and "
+      "steps take longer",
+      format));
+}
+
+/// `engine: {...}` without the key; empty where the stack has none.
+std::string engine_text(const Imported& imported) {
+  const ImportedEngine& engine = imported.engine;
+  if (engine.kind.empty()) return "";
+  std::string text = fmt::format("{{kind: {}", engine.kind);
+  const auto add = [&](const char* key, const auto& value) {
+    if (value) text += fmt::format(", {}: {}", key, *value);
+  };
+  add("gpu_memory_utilization", engine.memory_share);
+  add("num_blocks", engine.num_blocks);
+  add("max_model_len", imported.context_tokens);
+  add("max_num_seqs", engine.max_num_seqs);
+  add("max_num_batched_tokens", engine.max_num_batched_tokens);
+  add("data_parallel", engine.data_parallel);
+  if (!engine.has_prefix_caching) text += ", prefix_caching: false";
+  if (!engine.scheduling_policy.empty()) text += ", scheduling_policy: " + engine.scheduling_policy;
+  if (!engine.capacity_policy.empty()) text += ", capacity_policy: " + engine.capacity_policy;
+  return text + "}";
+}
+
+/// A traffic's own file decides whether there is an engine to simulate.
+std::string engine_lines(const Imported& imported, const ImportHints& hints) {
+  const std::string engine = engine_text(imported);
+  if (!hints.requests.empty()) {
+    return fmt::format("workload: {{requests: {}}}\n{}", quoted(hints.requests),
+                       engine.empty() ? "" : fmt::format("engine: {}\n", engine));
+  }
+  if (engine.empty()) return "";
+  return fmt::format(
+      "# The text says nothing of traffic; with --requests, or a workload written here, the engine is simulated, too:\n"
+      "# engine: {}\n",
+      engine);
+}
+
+bool is_own_file(const StackText& text) {
+  const auto has = [&](const char* key) { return std::ranges::find(text.outermost(), key) != text.outermost().end(); };
+  return (has("gpu") && has("trace")) || has("plan");
 }
 
 }  // namespace
@@ -100,6 +216,8 @@ std::string shipped_model(const std::string& name) {
 Imported import_text(const std::string& text, const ImportHints& hints) {
   if (text.size() > kMaxBytes) throw InputError("import: longer than 4 MiB; give the lines of the start-up");
   const StackText stack_text(text);
+  if (is_own_file(stack_text))
+    throw InputError("import: an experiment or plan of kvtide already: kvtide run or plan takes it");
   std::vector<std::string> names;
   for (const Stack& stack : stacks()) {
     names.emplace_back(stack.name);
@@ -107,7 +225,16 @@ Imported import_text(const std::string& text, const ImportHints& hints) {
     Imported imported = stack.read(stack_text);
     imported.stack = stack.name;
     read_log(stack_text, imported);
-    check_ranks(hints.model.empty() ? shipped_model(imported.model) : hints.model, imported);
+    tell_weight_format(stack_text, imported);
+    for (const auto& [what, ranks] :
+         {std::pair("tensor", imported.tensor_parallel), std::pair("pipeline", imported.pipeline_parallel)}) {
+      if (ranks < 1) throw InputError(fmt::format("import: {} parallelism must be at least 1, got {}", what, ranks));
+    }
+    const std::string name = model_name(imported, hints);
+    const std::optional<Model> model = name.empty() ? std::nullopt : std::optional(load_model(name));
+    if (model) check_ranks(*model, imported);
+    set_batch(model, gpu_name(hints), imported);
+    imported.not_understood = stack_text.unread();
     return imported;
   }
   if (!hints.stack.empty()) {
@@ -124,8 +251,7 @@ Imported import_text(const std::string& text, const ImportHints& hints) {
 }
 
 std::string experiment_yaml(const Imported& imported, const ImportHints& hints) {
-  const std::string shipped = shipped_model(imported.model);
-  const std::string model = !hints.model.empty() ? hints.model : !shipped.empty() ? shipped : imported.model;
+  const std::string known = model_name(imported, hints);
   std::string yaml = fmt::format("# Imported from {}.\n", imported.stack);
   add_comments(yaml, "Loses information:",
                imported.loses.empty()
@@ -133,17 +259,28 @@ std::string experiment_yaml(const Imported& imported, const ImportHints& hints) 
                    : imported.loses);
   add_comments(yaml, "Looks like compression and loses nothing:", imported.keeps);
   add_comments(yaml, "Read and not carried over:", imported.left_out);
-  if (hints.model.empty() && shipped.empty()) {
-    yaml += model.empty()
-                ? "# The text names no model: a stand-in; --model NAME or config.json sets it.\n"
-                : fmt::format("# No shipped model is {}: give --model a name or a config.json.\n", one_line(model));
+  add_comments(yaml, "Not understood:", imported.not_understood);
+  if (known.empty()) {
+    yaml += imported.model.empty() ? "# The text names no model: a stand-in; --model NAME or config.json sets it.\n"
+                                   : fmt::format("# No shipped model is {}: give --model a name or a config.json.\n",
+                                                 one_line(imported.model));
   }
+  if (hints.gpu.empty()) yaml += "# The text names no GPU: a stand-in; --gpu NAME sets it.\n";
+  const std::string model = !known.empty() ? known : !imported.model.empty() ? imported.model : "llama-3.1-8b";
   yaml += fmt::format("name: imported-{}\nmodel: {}\ngpu: {}\ntrace: {}\n", quoted(shape_name(imported.stack)),
-                      quoted(model.empty() ? "llama-3.1-8b" : model), quoted(hints.gpu), quoted(hints.trace));
+                      quoted(model), quoted(gpu_name(hints)), quoted(hints.trace));
   if (imported.context_tokens) yaml += fmt::format("context_tokens: {}\n", *imported.context_tokens);
-  if (imported.batch) yaml += fmt::format("batch: {}\n", *imported.batch);
+  if (imported.batch) {
+    yaml += fmt::format("batch: {}{}\n", *imported.batch,
+                        imported.batch_reason.empty() ? "" : "  # " + imported.batch_reason);
+  }
+  if (imported.tensor_parallel > 1) yaml += fmt::format("tensor_parallel: {}\n", imported.tensor_parallel);
+  if (imported.pipeline_parallel > 1) yaml += fmt::format("pipeline_parallel: {}\n", imported.pipeline_parallel);
+  if (imported.has_expert_parallel && imported.tensor_parallel > 1) {
+    yaml += fmt::format("expert_parallel: {}\n", imported.tensor_parallel);
+  }
   yaml += fmt::format("cache: {{page_size: {}}}\ncompression: {}\n", imported.page_size, imported.compression);
-  return yaml;
+  return yaml + engine_lines(imported, hints);
 }
 
 }  // namespace kvtide::experiment

@@ -81,11 +81,101 @@ TEST(ImportVllm, UnknownDtypeIsRefusedWithTheKnown) {
   EXPECT_THAT(error_of("vllm serve M --kv-cache-dtype fp7"), HasSubstr("fp8_e4m3"));
 }
 
-// Field case C6 on import: 8 KV heads over 4 ranks are 2 each; 3 ranks divide nothing.
+// Field case C6 on import: 8 KV heads over 4 ranks are 2 each, over 16 ranks 1 on two ranks each; 3 ranks divide nothing.
 TEST(ImportVllm, RanksAndHeadsMustDivideOneAnother) {
-  EXPECT_THAT(imported("vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 4").left_out,
-              Contains(HasSubstr("a rank holds 2")));
+  EXPECT_EQ(setting_of("vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 4").tensor_parallel, 4);
+  EXPECT_THAT(imported("vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 16").keeps,
+              Contains(HasSubstr("2 ranks repeat each")));
   EXPECT_THAT(error_of("vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 3"), HasSubstr("3"));
+  EXPECT_THAT(error_of("vllm serve M --pipeline-parallel-size 0"), HasSubstr("at least 1"));
+}
+
+// Two stages of two ranks; Mixtral's 8 experts are divided among 2 ranks, a dense model has none.
+TEST(ImportVllm, StagesAndExpertsAreKeysOfTheExperiment) {
+  const Setting setting =
+      setting_of("vllm serve mistralai/Mixtral-8x7B-Instruct-v0.1 -tp 2 -pp 2 --enable-expert-parallel");
+  EXPECT_EQ(setting.tensor_parallel, 2);
+  EXPECT_EQ(setting.pipeline_parallel, 2);
+  EXPECT_EQ(setting.expert_parallel, 2);
+  const Imported dense = imported("vllm serve meta-llama/Llama-3.1-8B -tp 2 --enable-expert-parallel");
+  EXPECT_FALSE(dense.has_expert_parallel);
+  EXPECT_THAT(dense.left_out, Contains(HasSubstr("0 experts")));
+}
+
+// Qwen2.5-32B on two H100 of 79.65 GiB: 64 layers of 8 heads of 128 in 16 bits are 256 KiB a token, 8 GiB a sequence of
+// 32,768. 32.76e9 weights of 2 B are 30.51 GiB a rank: 2 (0.9 * 79.65 - 30.51 - 4.89) = 72.6 GiB hold 9 sequences.
+TEST(ImportVllm, ALimitOfSequencesIsABatchAsFarAsItFits) {
+  const std::string serve = "vllm serve Qwen/Qwen2.5-32B-Instruct -tp 2 --max-model-len 32768 --max-num-seqs ";
+  const Imported many = imported(serve + "64");
+  EXPECT_EQ(many.batch, 9);
+  EXPECT_THAT(many.batch_reason, HasSubstr("of at most 64"));
+  EXPECT_EQ(imported(serve + "4").batch, 4);
+  // One H100 holds 61 GiB of weights and 5.8 GiB of cache: not one sequence, and a batch has one at least.
+  const Imported none = imported("vllm serve Qwen/Qwen2.5-32B-Instruct --max-model-len 32768 --max-num-seqs 64");
+  EXPECT_EQ(none.batch, 1);
+  EXPECT_THAT(none.batch_reason, HasSubstr("not one of 32768"));
+  EXPECT_FALSE(imported("vllm serve nobody/unknown-1b --max-num-seqs 64").batch);
+}
+
+// 100,000 / 16,384 = 6.1.
+TEST(ImportVllm, TheLoggedPoolTellsTheBatch) {
+  const Imported result = imported(
+      "vllm non-default args: {'model': 'M', 'max_model_len': 16384, 'max_num_seqs': 64}\n"
+      "INFO GPU KV cache size: 100,000 tokens\n");
+  EXPECT_EQ(result.batch, 6);
+  EXPECT_THAT(result.batch_reason, HasSubstr("pool"));
+}
+
+std::string engine_line(const std::string& text) {
+  const std::string yaml = experiment_yaml(imported(text), {});
+  const std::size_t at = yaml.find("engine: {");
+  return at == std::string::npos ? "" : yaml.substr(at, yaml.find('\n', at) - at);
+}
+
+TEST(ImportEngine, SwitchesHaveTheirKeys) {
+  EXPECT_EQ(engine_line("vllm serve M --gpu-memory-utilization 0.92 --max-model-len 4096 --max-num-seqs 64 "
+                        "--max-num-batched-tokens 2048 -dp 2 --no-enable-prefix-caching --scheduling-policy priority"),
+            "engine: {kind: vllm, gpu_memory_utilization: 0.92, max_model_len: 4096, max_num_seqs: 64, "
+            "max_num_batched_tokens: 2048, data_parallel: 2, prefix_caching: false, scheduling_policy: priority}");
+  EXPECT_EQ(engine_line("sglang --mem-fraction-static 0.8 --chunked-prefill-size -1 --max-running-requests 8"),
+            "engine: {kind: sglang, gpu_memory_utilization: 0.8, max_num_seqs: 8}");
+  EXPECT_EQ(engine_line("trtllm-serve M --free_gpu_memory_fraction 0.7 --max_num_tokens 512 "
+                        "--capacity_scheduler_policy MAX_UTILIZATION"),
+            "engine: {kind: trtllm, gpu_memory_utilization: 0.7, max_num_batched_tokens: 512, "
+            "capacity_policy: max_utilization}");
+  EXPECT_EQ(engine_line("llama-server -m llama-3.1-8b.gguf"), "");
+  EXPECT_THAT(error_of("vllm serve M --gpu-memory-utilization most"), HasSubstr("gpu_memory_utilization"));
+}
+
+// Without traffic nothing is served; with it the line is a key, no comment.
+TEST(ImportEngine, IsSimulatedWithTheServersTraffic) {
+  const Imported result = imported("vllm serve M");
+  EXPECT_THAT(experiment_yaml(result, {}), HasSubstr("\n# engine: {"));
+  EXPECT_THAT(experiment_yaml(result, {.requests = "mine.csv"}),
+              HasSubstr("\nworkload: {requests: mine.csv}\nengine: {"));
+}
+
+TEST(ImportWeights, OtherThanSixteenBitsAreTold) {
+  for (const char* text : {"vllm serve M --quantization awq", "vllm serve org/M-AWQ", "sglang --model-path M -q awq",
+                           "llama-server -m m-Q4_K_M.gguf"}) {
+    EXPECT_THAT(imported(text).left_out, Contains(HasSubstr("weights in"))) << text;
+  }
+  EXPECT_THAT(imported("vllm serve meta-llama/Llama-3.1-8B --quantization None").left_out, IsEmpty());
+}
+
+// Of what is given to the stack, in each way of giving it. Hosts, ports and whatever stands elsewhere are no such thing.
+TEST(ImportUnread, OptionsThatNobodyReadAreListed) {
+  EXPECT_THAT(imported("vllm serve M --port 80 --typo-flag 3 --max-num-seqs=4 --other=5").not_understood,
+              ElementsAre("--typo-flag", "--other"));
+  EXPECT_THAT(imported("sglang -> --typo ----").not_understood, ElementsAre("--typo"));
+  EXPECT_THAT(imported("llama-server -m m.gguf --typo").not_understood, ElementsAre("--typo"));
+  EXPECT_THAT(imported("x = 3\nLLM(model=\"M\", gpu_memory_utilization=0.5, typo=f(a))\ny(b=4)").not_understood,
+              ElementsAre("typo"));
+  EXPECT_THAT(imported("vllm non-default args: {'model': 'M', 'typo': 3}\n'other': 4").not_understood,
+              ElementsAre("typo"));
+  EXPECT_THAT(imported("kv_cache_config:\n  dtype: fp8\n  typo: 3\n").not_understood,
+              ElementsAre("kv_cache_config.typo"));
+  EXPECT_THAT(imported("chunk_size: 256\nlocal_cpu: true\ntypo: 1\n").not_understood, ElementsAre("typo"));
 }
 
 // Field case C1: 2,198,512 tokens of pool at concurrency 178.68 are 12,304 tokens a request (769 pages of 16), not 16,384.
@@ -198,6 +288,13 @@ TEST(ImportKvpress, NinetyPercentRemovedKeepsOneOfTen) {
 
 TEST(Import, NothingRecognisedListsTheStacks) {
   EXPECT_THAT(error_of("make -j8 all"), HasSubstr("llama.cpp"));
+}
+
+// What this command writes, or a plan, is no serving stack's, whatever names stand in it.
+TEST(Import, OwnFilesAreRefused) {
+  const Imported result = imported("vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype fp8");
+  EXPECT_THAT(error_of(experiment_yaml(result, {})), HasSubstr("already"));
+  EXPECT_THAT(error_of("model: m\nengine: {kind: vllm}\nplan: {gpus: [l4]}\n"), HasSubstr("already"));
 }
 
 TEST(Import, HostileTextEndsInAMessageOrAResult) {

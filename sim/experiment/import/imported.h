@@ -10,19 +10,32 @@ namespace kvtide::experiment {
 
 class StackText;
 
+/// What it says of its scheduler and memory: keys of `engine:`. Not given: the stack's own default, which is the key's.
+struct ImportedEngine {
+  std::string kind;  ///< vllm, sglang, trtllm; empty: the stack has no engine here
+  std::optional<double> memory_share;
+  std::optional<std::int64_t> num_blocks, max_num_seqs, max_num_batched_tokens, data_parallel;
+  bool has_prefix_caching = true;
+  std::string scheduling_policy;  ///< priority; empty: in order of arrival
+  std::string capacity_policy;    ///< of TensorRT-LLM, in lower case
+};
+
 struct Imported {
   std::string stack;  ///< "vLLM"
   std::string model;  ///< as the stack names it; empty: not said
   std::optional<std::int64_t> context_tokens;
-  std::optional<std::int64_t> batch;
+  std::optional<std::int64_t> batch;  ///< sequences that are decoded together
+  std::string batch_reason;           ///< where the stack only said how many at most
   std::int64_t page_size = 16;
-  std::int64_t tensor_parallel = 1;
-  std::optional<std::int64_t> max_num_batched_tokens;
+  std::int64_t tensor_parallel = 1, pipeline_parallel = 1;
+  bool has_expert_parallel = false;
+  ImportedEngine engine;
   std::optional<std::int64_t> pool_tokens;  ///< that the engine's cache holds, as its log says
   std::string compression = "none";         ///< the value of `compression:`, one line of YAML
   std::vector<std::string> loses;           ///< what the stack does that loses information
   std::vector<std::string> keeps;           ///< what looks like compression and loses nothing
   std::vector<std::string> left_out;        ///< what was read and has no counterpart here
+  std::vector<std::string> not_understood;  ///< options that were not read, as written
 };
 
 /// A stack that can be read.

@@ -21,7 +21,7 @@ struct Press {
 };
 
 bool recognises(const StackText& text) {
-  return text.mentions("kvpress") || text.value({"compression_ratio", "press_name"}).has_value();
+  return text.mentions("kvpress") || text.has({"compression_ratio", "press_name"});
 }
 
 std::string plain(std::string_view name) {

@@ -16,7 +16,7 @@ const std::vector<std::string> kTypes{"f32", "f16", "bf16", "q8_0", "q5_1", "q5_
 bool recognises(const StackText& text) {
   return text.mentions("llama-server") || text.mentions("llama-cli") || text.mentions("llama_kv_cache") ||
          text.mentions("llama_context") || text.mentions("llama.cpp") ||
-         text.value({"ctk", "ctv", "cache_type_k", "cache_type_v"}).has_value();
+         text.has({"ctk", "ctv", "cache_type_k", "cache_type_v"});
 }
 
 /// "K (q8_0): 68.00 MiB" in the start-up log.

@@ -9,9 +9,8 @@ namespace kvtide::experiment {
 namespace {
 
 bool recognises(const StackText& text) {
-  return text.value({"remote_serde", "save_unfull_chunk", "max_local_cpu_size", "blend_recompute_ratios"})
-             .has_value() ||
-         (text.value({"chunk_size"}) && text.value({"local_cpu", "remote_url", "local_disk"}));
+  return text.has({"remote_serde", "save_unfull_chunk", "max_local_cpu_size", "blend_recompute_ratios"}) ||
+         (text.has({"chunk_size"}) && text.has({"local_cpu", "remote_url", "local_disk"}));
 }
 
 Imported read(const StackText& text) {
@@ -20,6 +19,10 @@ Imported read(const StackText& text) {
   const std::int64_t chunk = text.integer({"chunk_size"}).value_or(256);
   imported.keeps.push_back(fmt::format(
       "chunk_size {}: the grid on which prefixes are stored and found again; a chunk is stored whole", chunk));
+  for (const char* key :
+       {"local_cpu", "max_local_cpu_size", "local_disk", "max_local_disk_size", "remote_url", "save_unfull_chunk"}) {
+    if (text.value({key})) imported.keeps.push_back(fmt::format("{}: chunks are copied there and back unchanged", key));
+  }
   const std::string serde = text.value({"remote_serde"}).value_or("naive");
   if (serde == "cachegen") {
     imported.loses.emplace_back(

@@ -21,7 +21,26 @@ const std::vector<KvDtype>& dtypes() {
 }
 
 bool recognises(const StackText& text) {
-  return text.mentions("sglang") || text.value({"mem_fraction_static"}).has_value();
+  return text.mentions("sglang") || text.has({"mem_fraction_static"});
+}
+
+/// The switches of the scheduler.
+ImportedEngine engine_of(const StackText& text, std::vector<std::string>& left_out) {
+  ImportedEngine engine;
+  engine.kind = "sglang";
+  engine.memory_share = text.number({"mem_fraction_static"});
+  engine.max_num_seqs = text.integer({"max_running_requests"});
+  if (text.value({"chunked_prefill_size"}).value_or("") == "-1") {
+    left_out.emplace_back("chunked_prefill_size -1: the engine here computes prompts in pieces");
+  } else {
+    engine.max_num_batched_tokens = text.integer({"chunked_prefill_size"});
+  }
+  engine.data_parallel = text.integer({"dp", "dp_size", "data_parallel_size"});
+  engine.has_prefix_caching = !text.is_true({"disable_radix_cache"});
+  if (const auto policy = text.value({"schedule_policy"}); policy && *policy != "fcfs") {
+    left_out.push_back(fmt::format("schedule_policy {}: the engine here takes requests as they arrive", *policy));
+  }
+  return engine;
 }
 
 Imported read(const StackText& text) {
@@ -32,9 +51,12 @@ Imported read(const StackText& text) {
       fmt::format("page_size {}: tokens allocated together; nothing in a page is compressed", imported.page_size));
   set_kv_dtype("kv_cache_dtype", text.value({"kv_cache_dtype"}).value_or("auto"), dtypes(), imported);
   imported.context_tokens = text.integer({"context_length"});
-  imported.batch = text.integer({"max_running_requests"});
   imported.tensor_parallel = text.integer({"tp", "tp_size", "tensor_parallel_size"}).value_or(1);
-  if (!text.is_true({"disable_radix_cache"})) {
+  imported.pipeline_parallel = text.integer({"pp", "pp_size", "pipeline_parallel_size"}).value_or(1);
+  imported.has_expert_parallel =
+      text.is_true({"enable_ep_moe"}) || text.integer({"ep", "ep_size", "expert_parallel_size"}).value_or(1) > 1;
+  imported.engine = engine_of(text, imported.left_out);
+  if (imported.engine.has_prefix_caching) {
     imported.keeps.emplace_back("radix cache: equal prefixes share tokens; what is reused is exact");
   }
   if (text.is_true({"enable_hierarchical_cache"})) {
@@ -43,9 +65,6 @@ Imported read(const StackText& text) {
   if (text.is_true({"enable_double_sparsity"})) {
     imported.loses.emplace_back(
         "double sparsity: a decode step reads only the positions that score high; not carried over");
-  }
-  if (const auto share = text.value({"mem_fraction_static"})) {
-    imported.left_out.push_back(fmt::format("mem_fraction_static {}: decides how many tokens fit", *share));
   }
   return imported;
 }

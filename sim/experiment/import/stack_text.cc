@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
+#include <cstdlib>
 #include <functional>
 
 #include "base/error.h"
 #include "config/yaml_value.h"
+#include "experiment/import/harmless_flags.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -36,6 +39,31 @@ std::string normalised(std::string_view key) {
 bool is_option(const std::string& word) {
   // "-1" is a value, "-c" an option.
   return word.size() >= 2 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) == 0;
+}
+
+/// Not an arrow or a line of dashes in a log.
+bool has_key_form(std::string_view key) {
+  return !key.empty() && std::isalpha(static_cast<unsigned char>(key.front())) != 0 &&
+         std::ranges::all_of(key, [](char c) { return is_key_character(c) || c == '.'; });
+}
+
+/// Where the arguments of the first engines stand in Python calls or in what these print as they start: [begin, end).
+std::vector<std::pair<std::size_t, std::size_t>> argument_ranges(const std::string& text) {
+  constexpr std::size_t kMost = 16;
+  std::vector<std::pair<std::size_t, std::size_t>> ranges;
+  for (const std::string_view opening : {"LLM(", "EngineArgs(", "sgl.Engine(", "args: {"}) {
+    for (std::size_t at = text.find(opening); at != std::string::npos && ranges.size() < kMost;
+         at = text.find(opening, ranges.back().second)) {
+      const std::size_t begin = at + opening.size();
+      std::size_t end = begin;
+      for (int depth = 1; end < text.size() && depth > 0; ++end) {
+        if (text[end] == '(' || text[end] == '{') ++depth;
+        if (text[end] == ')' || text[end] == '}') --depth;
+      }
+      ranges.emplace_back(begin, end);
+    }
+  }
+  return ranges;
 }
 
 }  // namespace
@@ -107,39 +135,53 @@ void StackText::add(std::string_view key, std::string value) {
   values_.emplace_back(normalised(key), std::move(value));
 }
 
+void StackText::add_given(std::string written, std::vector<std::string> keys) {
+  for (std::string& key : keys) key = normalised(key);
+  if (has_key_form(keys.front())) given_.push_back({std::move(written), std::move(keys)});
+}
+
 void StackText::read_document() {
   const std::size_t first = text_.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return;
   try {
     const config::Document document = config::Document::parse(text_, "imported");
-    std::function<void(const config::Value&, const std::string&, int)> visit =
-        [&](const config::Value& value, const std::string& above, int depth) {
-          if (!value.is_map() || depth > 8) return;
-          for (const std::string& key : value.keys()) {
-            if (key.find(' ') != std::string::npos) throw InputError("a sentence with a colon, no document");
-            const config::Value child = value.at(key);
-            if (child.is_map()) {
-              visit(child, key, depth + 1);
-            } else {
-              add(key, child.text());
-              if (!above.empty()) add(fmt::format("{}_{}", above, key), child.text());
-            }
-          }
-        };
+    std::function<void(const config::Value&, const std::string&, int)> visit = [&](const config::Value& value,
+                                                                                   const std::string& above,
+                                                                                   int depth) {
+      if (!value.is_map() || depth > 8) return;
+      for (const std::string& key : value.keys()) {
+        if (key.find(' ') != std::string::npos) throw InputError("a sentence with a colon, no document");
+        const config::Value child = value.at(key);
+        if (child.is_map()) {
+          visit(child, key, depth + 1);
+        } else {
+          add(key, child.text());
+          if (!above.empty()) add(fmt::format("{}_{}", above, key), child.text());
+          add_given(above.empty() ? key : fmt::format("{}.{}", above, key), {key, fmt::format("{}_{}", above, key)});
+        }
+      }
+    };
     visit(document.root(), "", 0);
+    if (document.root().is_map()) outermost_ = document.root().keys();
   } catch (const Error&) {
     values_.clear();  // no YAML: a command line or a log
+    given_.clear();
   }
 }
 
 /// key=value, key="value", 'key': 'value' anywhere in the text: Python calls and printed arguments.
 void StackText::read_assignments() {
+  const auto ranges = values_.empty() ? argument_ranges(text_) : std::vector<std::pair<std::size_t, std::size_t>>{};
+  const auto is_argument = [&](std::size_t at) {
+    return std::ranges::any_of(ranges, [at](const auto& range) { return range.first <= at && at < range.second; });
+  };
   std::size_t index = 0;
   while (index < text_.size()) {
     if (!is_key_character(text_[index]) || (index > 0 && is_key_character(text_[index - 1]))) {
       ++index;
       continue;
     }
+    const std::size_t begin = index;
     std::size_t end = index;
     while (end < text_.size() && is_key_character(text_[end])) ++end;
     const std::string key = text_.substr(index, end - index);
@@ -169,7 +211,9 @@ void StackText::read_assignments() {
       value = text_.substr(at, close - at);
       index = std::max(close, index);
     }
-    if (!value.empty()) add(key, value);
+    if (value.empty()) continue;
+    add(key, value);
+    if (is_argument(begin)) add_given(key, {key});
   }
 }
 
@@ -181,8 +225,11 @@ void StackText::read_command_line() {
       words_.push_back(word);
       continue;
     }
-    if (const std::size_t equals = word.find('='); equals != std::string::npos) {
-      add(word.substr(0, equals), word.substr(equals + 1));
+    const std::size_t equals = word.find('=');
+    const std::string option = word.substr(0, equals);
+    add_given(option, {option});
+    if (equals != std::string::npos) {
+      add(option, word.substr(equals + 1));
     } else if (index + 1 < words.size() && !is_option(words[index + 1])) {
       add(word, words[index + 1]);
       ++index;
@@ -192,7 +239,13 @@ void StackText::read_command_line() {
   }
 }
 
+bool StackText::has(std::initializer_list<std::string_view> keys) const {
+  return std::ranges::any_of(values_,
+                             [&](const auto& entry) { return std::ranges::find(keys, entry.first) != keys.end(); });
+}
+
 std::optional<std::string> StackText::value(std::initializer_list<std::string_view> keys) const {
+  asked_.insert(keys.begin(), keys.end());
   for (const std::string_view key : keys) {
     for (auto entry = values_.rbegin(); entry != values_.rend(); ++entry) {
       if (entry->first == key) return entry->second;
@@ -202,6 +255,7 @@ std::optional<std::string> StackText::value(std::initializer_list<std::string_vi
 }
 
 std::vector<std::string> StackText::all(std::string_view key) const {
+  asked_.emplace(key);
   std::vector<std::string> found;
   for (const auto& [name, value] : values_) {
     if (name == key) found.push_back(value);
@@ -220,9 +274,35 @@ std::optional<std::int64_t> StackText::integer(std::initializer_list<std::string
   return std::nullopt;
 }
 
+std::optional<double> StackText::number(std::initializer_list<std::string_view> keys) const {
+  const std::optional<std::string> text = value(keys);
+  if (!text || *text == "None" || *text == "null" || *text == "auto") return std::nullopt;
+  char* end = nullptr;
+  const double number = std::strtod(text->c_str(), &end);
+  if (end == text->c_str() || *end != '\0' || !std::isfinite(number)) {
+    throw InputError(fmt::format("import: {}: expected a number, got \"{}\"", *keys.begin(), *text));
+  }
+  return number;
+}
+
 bool StackText::is_true(std::initializer_list<std::string_view> keys) const {
   const std::optional<std::string> text = value(keys);
   return text && (*text == "true" || *text == "True" || *text == "1");
+}
+
+bool StackText::is_false(std::initializer_list<std::string_view> keys) const {
+  const std::optional<std::string> text = value(keys);
+  return text && (*text == "false" || *text == "False" || *text == "0");
+}
+
+std::vector<std::string> StackText::unread() const {
+  std::vector<std::string> unread;
+  for (const Given& one : given_) {
+    const bool is_read = std::ranges::any_of(
+        one.keys, [&](const std::string& key) { return asked_.contains(key) || is_harmless_flag(key); });
+    if (!is_read && std::ranges::find(unread, one.written) == unread.end()) unread.push_back(one.written);
+  }
+  return unread;
 }
 
 bool StackText::mentions(std::string_view phrase) const {

@@ -23,7 +23,7 @@ const std::vector<KvDtype>& dtypes() {
 
 bool recognises(const StackText& text) {
   return text.mentions("trtllm") || text.mentions("tensorrt") || text.mentions("kv_cache_config") ||
-         text.value({"tokens_per_block", "free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction"}).has_value();
+         text.has({"tokens_per_block", "free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction"});
 }
 
 /// "[4096]" or "4096" or "[4096, 32768]": the shortest.
@@ -44,6 +44,20 @@ std::optional<std::int64_t> shortest_window(const StackText& text) {
   return shortest;
 }
 
+/// The switches of the scheduler.
+ImportedEngine engine_of(const StackText& text) {
+  ImportedEngine engine;
+  engine.kind = "trtllm";
+  engine.memory_share = text.number({"free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction"});
+  engine.max_num_seqs = text.integer({"max_batch_size"});
+  engine.max_num_batched_tokens = text.integer({"max_num_tokens"});
+  engine.has_prefix_caching = !text.is_false({"enable_block_reuse"});
+  for (const char* policy : {"guaranteed_no_evict", "max_utilization"}) {
+    if (text.value({"capacity_scheduler_policy"}) && text.mentions(policy)) engine.capacity_policy = policy;
+  }
+  return engine;
+}
+
 Imported read(const StackText& text) {
   Imported imported;
   imported.model = text.value({"model", "model_dir"}).value_or("");
@@ -57,8 +71,10 @@ Imported read(const StackText& text) {
   set_kv_dtype("kv_cache dtype", text.value({"kv_cache_dtype", "kv_cache_config_dtype"}).value_or("auto"), dtypes(),
                imported);
   imported.context_tokens = text.integer({"max_seq_len", "max_input_len"});
-  imported.batch = text.integer({"max_batch_size"});
   imported.tensor_parallel = text.integer({"tp_size", "tensor_parallel_size"}).value_or(1);
+  imported.pipeline_parallel = text.integer({"pp_size", "pipeline_parallel_size"}).value_or(1);
+  imported.has_expert_parallel = text.integer({"ep_size", "moe_expert_parallel_size"}).value_or(1) > 1;
+  imported.engine = engine_of(text);
   const std::int64_t sinks = text.integer({"sink_token_length"}).value_or(0);
   if (const auto window = shortest_window(text);
       window && *window > sinks && (!imported.context_tokens || *window < *imported.context_tokens)) {
@@ -67,14 +83,11 @@ Imported read(const StackText& text) {
         "max_attention_window {} with {} sink tokens: positions between are dropped; every layer is imported so",
         *window, sinks));
   }
-  if (!text.value({"enable_block_reuse"}) || text.is_true({"enable_block_reuse"})) {
+  if (imported.engine.has_prefix_caching) {
     imported.keeps.emplace_back("block reuse: equal prefixes share blocks; what is reused is exact");
   }
   if (text.value({"host_cache_size"})) {
     imported.keeps.emplace_back("host_cache_size: blocks are copied to host memory and back unchanged");
-  }
-  if (const auto share = text.value({"free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction"})) {
-    imported.left_out.push_back(fmt::format("free_gpu_memory_fraction {}: decides how many blocks there are", *share));
   }
   return imported;
 }

@@ -30,9 +30,26 @@ const std::vector<KvDtype>& dtypes() {
 }
 
 bool recognises(const StackText& text) {
-  return text.mentions("vllm") || text.value({"kv_cache_dtype_skip_layers", "gpu_memory_utilization",
-                                              "max_num_batched_tokens", "num_gpu_blocks_override"})
-                                      .has_value();
+  return text.mentions("vllm") || text.has({"kv_cache_dtype_skip_layers", "gpu_memory_utilization",
+                                            "max_num_batched_tokens", "num_gpu_blocks_override"});
+}
+
+/// The switches of the scheduler.
+ImportedEngine engine_of(const StackText& text, std::vector<std::string>& left_out) {
+  ImportedEngine engine;
+  engine.kind = "vllm";
+  engine.memory_share = text.number({"gpu_memory_utilization"});
+  engine.num_blocks = text.integer({"num_gpu_blocks_override"});
+  engine.max_num_seqs = text.integer({"max_num_seqs"});
+  engine.max_num_batched_tokens = text.integer({"max_num_batched_tokens"});
+  engine.data_parallel = text.integer({"data_parallel_size", "dp"});
+  engine.has_prefix_caching = !text.is_true({"no_enable_prefix_caching"}) && !text.is_false({"enable_prefix_caching"});
+  const std::string policy = text.value({"scheduling_policy"}).value_or("fcfs");
+  if (policy == "priority") engine.scheduling_policy = policy;
+  if (text.is_true({"no_enable_chunked_prefill"}) || text.is_false({"enable_chunked_prefill"})) {
+    left_out.emplace_back("no chunked prefill: the engine here computes prompts in pieces");
+  }
+  return engine;
 }
 
 std::string model_of(const StackText& text) {
@@ -53,9 +70,10 @@ Imported read(const StackText& text) {
       imported.page_size));
   set_kv_dtype("kv_cache_dtype", text.value({"kv_cache_dtype", "cache_dtype"}).value_or("auto"), dtypes(), imported);
   imported.context_tokens = text.integer({"max_model_len", "max_seq_len"});
-  imported.batch = text.integer({"max_num_seqs"});
-  imported.max_num_batched_tokens = text.integer({"max_num_batched_tokens"});
   imported.tensor_parallel = text.integer({"tensor_parallel_size", "tp"}).value_or(1);
+  imported.pipeline_parallel = text.integer({"pipeline_parallel_size", "pp"}).value_or(1);
+  imported.has_expert_parallel = text.is_true({"enable_expert_parallel"});
+  imported.engine = engine_of(text, imported.left_out);
   if (text.is_true({"enable_prefix_caching"})) {
     imported.keeps.emplace_back("prefix caching: equal prefixes share pages; what is reused is exact");
   }
@@ -68,10 +86,6 @@ Imported read(const StackText& text) {
     }
   }
   if (text.value({"cpu_offload_gb"})) imported.left_out.emplace_back("cpu_offload_gb moves weights, not the cache");
-  if (const auto share = text.value({"gpu_memory_utilization"})) {
-    imported.left_out.push_back(
-        fmt::format("gpu_memory_utilization {}: decides how many pages there are, not what is in them", *share));
-  }
   if (const auto layers = text.value({"kv_cache_dtype_skip_layers"})) {
     imported.left_out.push_back(fmt::format(
         "kv_cache_dtype_skip_layers {}: those layers stay in 16 bits; here all layers are quantized", *layers));
