@@ -8,8 +8,6 @@
 namespace kvtide::planning {
 namespace {
 
-constexpr double kAloneGap = 3600;  // s between requests that never meet
-constexpr std::int64_t kAloneRequests = 100;
 constexpr double kRateTolerance = 0.02;
 constexpr double kRateStep = 1.15;
 constexpr int kMostSteps = 40;  // down to a 268th
@@ -17,8 +15,7 @@ constexpr int kMostSteps = 40;  // down to a 268th
 /// Why no number of replicas helps; empty when a request alone is fast enough, or may find beside others what it does not find alone.
 std::string too_slow_alone(Replica& replica, const Traffic& traffic, const Plan& plan) {
   if (replica.has_hits(traffic)) return "";
-  const Experience alone =
-      replica.serve(one_at_a_time(traffic, std::min(kAloneRequests, plan.sample_requests), kAloneGap), plan.objectives);
+  const Experience alone = replica.serve_alone(traffic, plan.objectives);
   return alone.is_good() ? "" : fmt::format("{} with every request alone on its replica", alone.broken);
 }
 
@@ -121,16 +118,25 @@ CarriedRate rate_carried(Replica& replica, const Traffic& traffic, const Plan& p
     }
     return there.is_good();
   };
-  // In small steps to the first rate that fails (or, downwards, that does not): a burst may fail where twice its rate passes.
   const double most = replica.rate_bound(traffic) * static_cast<double>(replicas);
-  double rate = std::min(start, most);
-  if (is_good(rate)) {
-    while (high == 0 && rate < most) is_good(rate = std::min(most, rate * kRateStep));
-  } else {
-    for (int step = 0; step < kMostSteps && low == 0; ++step) is_good(rate /= kRateStep);
+  // In small steps to the first rate that fails (or, downwards, that does not): a burst may fail where twice its rate passes.
+  const auto search = [&] {
+    double rate = std::min(start, most);
+    if (is_good(rate)) {
+      while (high == 0 && rate < most) is_good(rate = std::min(most, rate * kRateStep));
+    } else {
+      for (int step = 0; step < kMostSteps && low == 0; ++step) is_good(rate /= kRateStep);
+    }
+    while (low > 0 && high > 0 && high - low > kRateTolerance * high) is_good((low + high) / 2);
+  };
+  search();
+  if (low == 0 && scope == Scope::sample) {  // of one replica, whose share may be unlike the others'
+    scope = Scope::everything;
+    high = 0;
+    search();
   }
-  while (low > 0 && high > 0 && high - low > kRateTolerance * high) is_good((low + high) / 2);
   carried.rate = low;
+  carried.scope = scope;
   if (low > 0) carried.reason.clear();
   return carried;
 }

@@ -37,9 +37,11 @@ struct CarriedRate {
   double rate = 0;  ///< requests/s, within 2 % below the limit; 0: not even a request alone keeps the objectives
   Experience experience;
   std::string reason;
+  Scope scope = Scope::sample;  ///< of the replays that found it
 };
 
-/// The rate up to which `replicas` keep the objectives, searched from `start` requests/s on.
+/// The rate up to which `replicas` keep the objectives, searched from `start` requests/s on; with every request where the sample fails at
+/// every rate.
 [[nodiscard]] CarriedRate rate_carried(Replica& replica, const Traffic& traffic, const Plan& plan,
                                        std::int64_t replicas, double start, Scope scope = Scope::sample);
 

@@ -31,8 +31,8 @@ KvLimit kv_limit_of(const experiment::Run& run, const Policy& uncompressed, cons
   limit.setting = fmt::format("{} x {}", replicas * run.setting.tensor_parallel, gpu.profile().name);
   limit.rate = carried.rate;
   limit.used_share = carried.experience.used_share;
-  limit.rate_unlimited = rate_carried(unlimited, traffic, plan, replicas, carried.rate).rate;
-  limit.rate_free = rate_carried(free, traffic, plan, replicas, limit.rate_unlimited).rate;
+  limit.rate_unlimited = rate_carried(unlimited, traffic, plan, replicas, carried.rate, carried.scope).rate;
+  limit.rate_free = rate_carried(free, traffic, plan, replicas, limit.rate_unlimited, carried.scope).rate;
   return limit;
 }
 

@@ -49,6 +49,7 @@ void judge(Candidate& candidate, Replica& replica, const Plan& plan, const Traff
   if (plan.goal == Goal::rate) {
     const CarriedRate carried =
         rate_carried(replica, traffic, plan, most, replica.rate_bound(traffic) * static_cast<double>(most) / 2, scope);
+    scope = carried.scope;
     candidate.reason = carried.reason;
     candidate.rate = carried.rate;
     candidate.needed = carried.rate > 0 ? most : 0;

@@ -199,6 +199,29 @@ TEST_F(Search, SharedBeginningsAreNotHeldAgainstARequestAlone) {
   EXPECT_TRUE(outcome.kv_limit.is_known);
 }
 
+// Every fourth of 400 requests has 8,000 prompt tokens: four replicas, dealt round, leave them all to the first. Half of all requests are
+// answered at once all the same.
+TEST_F(Search, APeriodOfTheTraceIsNotHeldAgainstTheFleet) {
+  const std::string file = testing::TempDir() + "periodic_" + std::to_string(::getpid()) + ".csv";
+  {
+    std::ofstream csv(file);
+    csv << "arrival_s,input_tokens,output_tokens\n";
+    for (int i = 0; i < 400; ++i) csv << i << (i % 4 == 0 ? ",8000,2\n" : ",100,2\n");
+  }
+  const PlanOutcome outcome =
+      search(parse_plan("name: p\nmodel: smollm2-135m\nfidelity: roofline\n"
+                        "trace: {synthetic: {kind: uniform, tokens: 256}}\nworkload: {requests: " +
+                            file +
+                            "}\nengine: {prefix_caching: false, num_blocks: 2000}\n"
+                            "plan: {gpus: [l4], num_gpus: 4, slo: {ttft_p50: \"30 ms\"}, maximize: rate}\n",
+                        "p.yaml", "."),
+             {});
+  std::filesystem::remove(file);
+  ASSERT_EQ(outcome.best, 0);
+  EXPECT_GT(outcome.candidates[0].rate, 10);
+  EXPECT_TRUE(outcome.kv_limit.is_known);
+}
+
 // Six candidates, settled four at a time: once there is a best one, at 0 USD/h, no number of free replicas is too dear.
 TEST_F(Search, WhatCostsNothingIsCountedInAnyNumber) {
   Plan free = plan("  rate: \"100 /s\"\n  prices: {l4: \"0 USD/h\"}\n");

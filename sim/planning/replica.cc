@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "base/error.h"
 #include "experiment/served_engine.h"
@@ -17,6 +18,7 @@ namespace kvtide::planning {
 namespace {
 
 constexpr std::int64_t kManyBlocks = std::int64_t{1} << 22;  // of a cache without limit
+constexpr std::size_t kAloneRequests = 1000;  // one after another in one replay, whose time ends after 106 days
 constexpr std::int64_t kChunkTokens = 1024, kMostPrompts = 4096;
 // Mixed steps are priced at rounded lengths: decodes and their context down to 8/9, chunks to 16/17 (machine_step_time.h).
 constexpr double kDecodesRounded = 8.0 / 9 * 8 / 9, kChunksRounded = 16.0 / 17 * 16 / 17;
@@ -111,6 +113,19 @@ Experience Replica::serve_all(const Traffic& traffic, double rate, std::int64_t 
   for (std::int64_t replica = 0; replica < std::min(replicas, num_requests) && !watch.is_broken(); ++replica) {
     ShareSource source(traffic, rate, replicas, replica);
     watch.add(serving::serve(source, engine_, *step_time_, options));
+  }
+  return watch.experience();
+}
+
+Experience Replica::serve_alone(const Traffic& traffic, const std::vector<Objective>& objectives) {
+  std::span<const serving::Request> left = traffic.trace.requests;
+  ObjectiveWatch watch(objectives, traffic.trace.requests, calibration_.ttft_offset);
+  const serving::ServeOptions options = watch.options(0);
+  while (!left.empty() && !watch.is_broken()) {
+    const std::size_t count = std::min(left.size(), kAloneRequests);
+    AloneSource source(left.first(count));
+    watch.add(serving::serve(source, engine_, *step_time_, options));
+    left = left.subspan(count);
   }
   return watch.experience();
 }

@@ -49,6 +49,8 @@ class Replica {
   /// @param rate  requests/s  @param replicas  >= 1
   [[nodiscard]] Experience serve_all(const Traffic& traffic, double rate, std::int64_t replicas,
                                      const std::vector<Objective>& objectives);
+  /// Every request of the traffic alone, as on as many replicas as there are requests. Stops like serve().
+  [[nodiscard]] Experience serve_alone(const Traffic& traffic, const std::vector<Objective>& objectives);
   /// Of the run: what is spent on one replica.
   [[nodiscard]] std::int64_t ranks() const { return run_.setting.tensor_parallel; }
   /// Whether beginnings of prompts may be found in the prefix cache.

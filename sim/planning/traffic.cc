@@ -138,16 +138,22 @@ serving::Request ShareSource::take() {
   return request;
 }
 
-serving::RequestTrace one_at_a_time(const Traffic& traffic, std::int64_t sample, double gap_seconds) {
-  const std::vector<serving::Request>& all = traffic.trace.requests;
-  const std::size_t stride = (all.size() + static_cast<std::size_t>(sample) - 1) / static_cast<std::size_t>(sample);
-  serving::RequestTrace part;
-  for (std::size_t i = 0; i < all.size(); i += stride) {
-    part.requests.push_back(all[i]);
-    part.requests.back().shared_blocks.clear();
-    part.requests.back().arrival = from_seconds(gap_seconds * static_cast<double>(part.requests.size() - 1));
-  }
-  return part;
+std::optional<Picoseconds> AloneSource::next_arrival() const {
+  if (is_answering_ || next_ == requests_.size()) return std::nullopt;
+  return free_at_;
+}
+
+serving::Request AloneSource::take() {
+  serving::Request request = requests_[next_++];
+  request.shared_blocks.clear();
+  request.arrival = free_at_;
+  is_answering_ = true;
+  return request;
+}
+
+void AloneSource::on_finish(Picoseconds now) {
+  free_at_ = now;
+  is_answering_ = false;
 }
 
 }  // namespace kvtide::planning

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,21 @@ class ShareSource : public serving::RequestSource {
   double stretch_ = 1;
 };
 
-/// At most `sample` requests, evenly picked, without their shared blocks, each `gap_seconds` after the one before: nobody shares a step.
-[[nodiscard]] serving::RequestTrace one_at_a_time(const Traffic& traffic, std::int64_t sample, double gap_seconds);
+/// Requests without their shared blocks, each once the one before has its answer: nobody shares a step.
+class AloneSource : public serving::RequestSource {
+ public:
+  /// @param requests  outlive this object
+  explicit AloneSource(std::span<const serving::Request> requests) : requests_(requests) {}
+  [[nodiscard]] std::optional<Picoseconds> next_arrival() const override;
+  [[nodiscard]] serving::Request take() override;
+  void on_finish(Picoseconds now) override;
+  [[nodiscard]] bool reacts_to_finishes() const override { return next_ < requests_.size(); }
+
+ private:
+  std::span<const serving::Request> requests_;
+  std::size_t next_ = 0;
+  Picoseconds free_at_{0};
+  bool is_answering_ = false;
+};
 
 }  // namespace kvtide::planning

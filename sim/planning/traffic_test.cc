@@ -55,18 +55,20 @@ TEST(ShareSource, DealsTheWholeTrafficRound) {
   EXPECT_FALSE(ShareSource(traffic, 4, 20, 8).next_arrival());  // a ninth replica gets nothing
 }
 
-TEST(OneAtATime, RequestsAreFarApartAndSpreadOverTheTrace) {
-  const serving::RequestTrace part = one_at_a_time(eight_requests(), 2, 100);
-  ASSERT_EQ(part.requests.size(), 2U);  // a stride of 4
-  EXPECT_EQ(part.requests[1].input_tokens, 50);
-  EXPECT_EQ(part.requests[1].arrival, from_seconds(100));
-}
-
-// 8 requests, at most 5: every second one, 4. Every one would be 8.
-TEST(OneAtATime, IsNeverMoreThanTheSample) {
-  EXPECT_EQ(one_at_a_time(eight_requests(), 5, 100).requests.size(), 4U);
-  EXPECT_EQ(one_at_a_time(eight_requests(), 8, 100).requests.size(), 8U);
-  EXPECT_EQ(one_at_a_time(eight_requests(), 100, 100).requests.size(), 8U);
+TEST(AloneSource, SendsARequestOnceTheOneBeforeIsAnswered) {
+  Traffic traffic = eight_requests();
+  for (serving::Request& request : traffic.trace.requests) request.shared_blocks = {7};
+  AloneSource source(traffic.trace.requests);
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_EQ(source.next_arrival(), from_seconds(100 * i));
+    const serving::Request request = source.take();
+    EXPECT_EQ(request.input_tokens, 10 * (i + 1));
+    EXPECT_EQ(request.arrival, from_seconds(100 * i));
+    EXPECT_TRUE(request.shared_blocks.empty());
+    EXPECT_FALSE(source.next_arrival());
+    source.on_finish(from_seconds(100 * (i + 1)));
+  }
+  EXPECT_FALSE(source.next_arrival());
 }
 
 experiment::ServingSetting drawn(serving::ArrivalKind arrivals) {
