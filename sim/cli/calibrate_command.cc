@@ -48,9 +48,11 @@ int run(const Arguments& arguments) {
   const planning::CalibrationOutcome outcome = planning::calibrate(runs, planning::predict_on(server));
   const planning::Calibration& fitted = outcome.fitted;
   if (arguments.has("json")) {
-    fmt::print("{{\"step_factor\": {}, \"step_gap_s\": {}, \"ttft_offset_s\": {}, \"runs\": {}, \"held_out\": {}, ",
-               json_figure(fitted.step_factor), json_figure(fitted.step_gap), json_figure(fitted.ttft_offset),
-               runs.size(), outcome.num_held_out);
+    fmt::print(
+        "{{\"step_factor\": {}, \"step_gap_s\": {}, \"ttft_offset_s\": {}, \"runs\": {}, \"held_out\": {}, "
+        "\"ttft_offset_runs\": {}, ",
+        json_figure(fitted.step_factor), json_figure(fitted.step_gap), json_figure(fitted.ttft_offset), runs.size(),
+        outcome.num_held_out, outcome.num_offsets);
     const auto error = [](const char* name, const planning::CalibrationError& one) {
       return fmt::format("\"{}\": {{\"ttft\": {}, \"tpot\": {}}}", name, json_figure(one.ttft), json_figure(one.tpot));
     };
@@ -93,6 +95,9 @@ int run(const Arguments& arguments) {
       percent(outcome.after.ttft), percent(outcome.held_out_before.tpot), percent(outcome.held_out_after.tpot),
       percent(outcome.held_out_before.ttft), percent(outcome.held_out_after.ttft));
   if (outcome.num_held_out == 0) fmt::print("One run: nothing is held out, so the error after says nothing.\n");
+  if (outcome.num_offsets == 0) {
+    fmt::print("ttft_offset is not fitted: that takes a run with a TTFT that is not mostly queueing.\n");
+  }
   fmt::print("In a plan: calibration: {{step_factor: {:.3f}, step_gap: \"{:.3f} ms\", ttft_offset: \"{:.1f} ms\"}}\n",
              fitted.step_factor, fitted.step_gap * 1e3, fitted.ttft_offset * 1e3);
   return kDone;

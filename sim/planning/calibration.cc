@@ -7,6 +7,7 @@ namespace kvtide::planning {
 namespace {
 
 constexpr double kSmallestFactor = 0.5, kLargestFactor = 2;
+constexpr double kMostQueueing = 0.5;     // of a TTFT that an offset is taken from
 constexpr double kLargestGapShare = 0.5;  // of the shortest measured time a token
 
 double square(double value) {
@@ -86,8 +87,11 @@ CalibrationOutcome calibrate(const std::vector<MeasuredRun>& runs, const Predict
   fitted.step_factor = best_factor(fitted.step_gap);
   std::vector<double> offsets;
   for (std::size_t i = 0; i < runs.size(); i += stride) {
-    if (!std::isnan(runs[i].mean_ttft)) offsets.push_back(runs[i].mean_ttft - predict(runs[i], fitted).ttft);
+    if (std::isnan(runs[i].mean_ttft)) continue;
+    const PredictedRun seen = predict(runs[i], fitted);
+    if (seen.queueing <= kMostQueueing * seen.ttft) offsets.push_back(runs[i].mean_ttft - seen.ttft);
   }
+  outcome.num_offsets = offsets.size();
   if (!offsets.empty()) {
     std::ranges::nth_element(offsets, offsets.begin() + static_cast<std::ptrdiff_t>(offsets.size() / 2));
     fitted.ttft_offset = std::max(0.0, offsets[offsets.size() / 2]);

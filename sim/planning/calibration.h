@@ -5,7 +5,7 @@
 //   ttft_offset   a client waits that much longer for its first token (network, queueing outside of the engine)
 //
 // Every second run is fitted, the others are held out. Step time is fitted to TPOT alone, the offset then to TTFT: TPOT does not hang on
-// it. Example: steps of 10 ms measured as 11.5 and of 20 ms as 22.5: factor 1.1, gap 0.5 ms.
+// it. A TTFT that is queueing for the most part has no offset to tell: a queue is many steps long, and so is each error of a step. Example: steps of 10 ms measured as 11.5 and of 20 ms as 22.5: factor 1.1, gap 0.5 ms.
 
 #include <cstdint>
 #include <functional>
@@ -38,6 +38,7 @@ class CalibratedStepTime : public serving::StepTime {
 
 struct PredictedRun {
   double ttft = 0, tpot = 0;  ///< means, s
+  double queueing = 0;        ///< mean, s: the part of ttft before a request's first step
 };
 /// What a run would have measured.
 using PredictRun = std::function<PredictedRun(const MeasuredRun&, const Calibration&)>;
@@ -52,6 +53,7 @@ struct CalibrationOutcome {
   CalibrationError before, after;                    ///< of the fitted runs
   CalibrationError held_out_before, held_out_after;  ///< NaN of fewer than two runs
   std::size_t num_fitted = 0, num_held_out = 0;
+  std::size_t num_offsets = 0;  ///< fitted runs whose TTFT told ttft_offset; 0: it stays 0
   std::vector<PredictedRun> predicted_before, predicted_after;  ///< [run]
 };
 

@@ -94,7 +94,7 @@ PredictRun predict_on(const BenchmarkedServer& server) {
                           .tpot = to_seconds(step_time.decode_run(measured.decode_sequences, kv_tokens, 1))};
     }
     serving::SyntheticWorkload workload;
-    workload.num_requests = std::min(measured.requests, kReplayed);
+    workload.num_requests = measured.requests;
     workload.input.mean = std::round(measured.mean_input);
     workload.output.mean = std::round(measured.mean_output);
     if (measured.rate > 0) {
@@ -112,11 +112,14 @@ PredictRun predict_on(const BenchmarkedServer& server) {
     std::int64_t with_tpot = 0;
     for (const serving::RequestTimes& times : outcome.requests) {
       predicted.ttft += to_seconds(times.ttft());
+      predicted.queueing += to_seconds(times.queueing());
       if (times.output_tokens < 2) continue;
       predicted.tpot += times.tpot_seconds();
       ++with_tpot;
     }
-    predicted.ttft /= static_cast<double>(outcome.requests.size());
+    const auto count = static_cast<double>(outcome.requests.size());
+    predicted.ttft /= count;
+    predicted.queueing /= count;
     predicted.tpot = with_tpot > 0 ? predicted.tpot / static_cast<double>(with_tpot) : std::nan("");
     return predicted;
   };

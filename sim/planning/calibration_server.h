@@ -17,10 +17,9 @@ struct BenchmarkedServer {
 
 /// Replays each run with prompts and outputs of its mean lengths: arrivals at random where it has a rate, else so many users that ask
 /// again at once, else everything at the start. With a rate and a limit of requests in flight an arrival beyond it is sent once another is
-/// answered, and its time counts from then, as the client's does. Of a server's log each line's decode step is priced as it is. At most
-/// `kReplayed` requests a run. The cache is uncompressed and has room for all.
+/// answered, and its time counts from then, as the client's does. As many requests as were
+/// measured: a queue grows with them. Of a server's log each line's decode step is priced as it is. The cache is uncompressed.
 /// @throws InputError  the model does not fit the GPUs
 [[nodiscard]] PredictRun predict_on(const BenchmarkedServer& server);
-inline constexpr std::int64_t kReplayed = 300;
 
 }  // namespace kvtide::planning

@@ -111,6 +111,17 @@ TEST(BenchmarkedServer, KeepsTheLimitOfRequestsInFlightBesideARate) {
   EXPECT_NEAR(limited.tpot / closed.tpot, 1, 0.02);  // so fast that two are always under way
 }
 
+// All at once, ten at a time: n / 10 waves, each as long as the others, so that a request waits (n / 10 - 1) / 2 of them on average. 600
+// requests wait 59 / 29 times as long as 300; a token takes as long in every wave.
+TEST(BenchmarkedServer, QueuesAsManyRequestsAsWereMeasured) {
+  const PredictRun predict = predict_on({.model = "smollm2-135m", .gpu = "l4", .max_num_seqs = 10});
+  const PredictedRun some = predict({.requests = 300, .mean_input = 200, .mean_output = 100}, {});
+  const PredictedRun twice = predict({.requests = 600, .mean_input = 200, .mean_output = 100}, {});
+  EXPECT_NEAR(twice.ttft / some.ttft, 59 / 29.0, 0.03);
+  EXPECT_NEAR(twice.tpot / some.tpot, 1, 0.01);
+  EXPECT_GT(twice.queueing, 0.9 * twice.ttft);
+}
+
 /// A server whose step takes `base` seconds at each run's concurrency.
 PredictedRun server(const MeasuredRun& run, const Calibration& calibration) {
   const double base = 0.01 * static_cast<double>(run.concurrency);
@@ -141,6 +152,27 @@ TEST(Calibration, FindsTheConstantsThatMadeTheRuns) {
   EXPECT_EQ(outcome.num_held_out, 3U);
   EXPECT_LT(outcome.held_out_after.tpot, 0.02);
   EXPECT_GT(outcome.held_out_before.tpot, 0.15);
+}
+
+// Of runs 0, 2 and 4 (1, 3 and 5 users) the last one queues for more than half of its TTFT, and for 7 s longer than predicted. At half
+// the second one still counts.
+TEST(Calibration, AQueueTellsNoOffset) {
+  const Calibration truth{.ttft_offset = 0.05};
+  std::vector<MeasuredRun> runs = measured(truth);
+  runs[4].mean_ttft += 7;
+  double share_of_third = 0.5;
+  const PredictRun queued = [&](const MeasuredRun& run, const Calibration& calibration) {
+    PredictedRun seen = server(run, calibration);
+    seen.queueing = seen.ttft * (run.concurrency == 5 ? 0.51 : run.concurrency == 3 ? share_of_third : 0);
+    return seen;
+  };
+  const CalibrationOutcome outcome = calibrate(runs, queued);
+  EXPECT_EQ(outcome.num_offsets, 2U);
+  EXPECT_NEAR(outcome.fitted.ttft_offset, 0.05, 0.004);
+  share_of_third = 0.51;
+  EXPECT_EQ(calibrate(runs, queued).num_offsets, 1U);
+  const std::vector<MeasuredRun> full(runs.begin() + 4, runs.begin() + 5);
+  EXPECT_EQ(calibrate(full, queued).fitted.ttft_offset, 0);
 }
 
 TEST(Calibration, ARunAloneFitsAFactorAndHoldsNothingOut) {
