@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/random.h"
 #include "loss/fold_index.h"
+#include "loss/scan_surrogates.h"
 
 namespace kvtide::loss {
 namespace {
@@ -86,29 +88,35 @@ Figures figures_of(const Candidate& candidate, const std::vector<double>& values
   return result;
 }
 
-/// Takes a straight line over the positions away. @return sum of squares left
-double remove_line(const std::vector<double>& at, std::vector<double>& values) {
-  const auto n = static_cast<double>(values.size());
-  double mean_at = 0;
-  double mean = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    mean_at += at[i] / n;
-    mean += values[i] / n;
+/// What varies over the scan as a whole. For noise a parabola: without any compression accuracy is already U-shaped in the place of a fact
+/// (Liu and others, Lost in the Middle, TACL 2024). Elsewhere a line, since a parabola takes a part of three cycles with it.
+class Trend {
+ public:
+  Trend(const std::vector<double>& at, int degrees) {
+    const double middle = (at.front() + at.back()) / 2;
+    const double half = std::max((at.back() - at.front()) / 2, 1e-300);
+    for (int degree = 0; degree <= degrees; ++degree) {
+      std::vector<double> part;
+      for (const double place : at) part.push_back(std::pow((place - middle) / half, degree));
+      (void)remove(part);
+      double squares = 0;
+      for (const double value : part) squares += value * value;
+      for (double& value : part) value /= std::sqrt(std::max(squares, 1e-300));
+      parts_.push_back(std::move(part));
+    }
   }
-  double slope = 0;
-  double spread = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    slope += (at[i] - mean_at) * (values[i] - mean);
-    spread += (at[i] - mean_at) * (at[i] - mean_at);
+  /// @return sum of squares left
+  double remove(std::vector<double>& values) const {
+    for (const std::vector<double>& part : parts_) {
+      const double amount = std::inner_product(part.begin(), part.end(), values.begin(), 0.0);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] -= amount * part[i];
+    }
+    return std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
   }
-  slope = spread > 0 ? slope / spread : 0;
-  double squares = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] -= mean + slope * (at[i] - mean_at);
-    squares += values[i] * values[i];
-  }
-  return squares;
-}
+
+ private:
+  std::vector<std::vector<double>> parts_;  ///< orthonormal
+};
 
 /// asinh of the distance from the median in units of two robust standard deviations, of at least 2 % of the range.
 std::vector<double> compressed_scale(const std::vector<double>& values) {
@@ -122,48 +130,6 @@ std::vector<double> compressed_scale(const std::vector<double>& values) {
   for (const double value : values) result.push_back(std::asinh((value - middle) / (2 * sigma)));
   return result;
 }
-
-/// AR(1) at the scan's own positions, from its own innovations.
-class Surrogates {
- public:
-  Surrogates(const ScanSeries& series, std::vector<double> values, double step, std::uint64_t seed)
-      : values_(std::move(values)), random_(seed, "loss.scan_period") {
-    (void)remove_line(series.at, values_);
-    double lagged = 0;
-    double squares = 0;
-    for (std::size_t i = 1; i < values_.size(); ++i) {
-      lagged += values_[i] * values_[i - 1];
-      squares += values_[i - 1] * values_[i - 1];
-    }
-    const double raw = squares > 0 ? lagged / squares : 0;
-    // The estimate is low by about (1 + 4 rho) / n when a line is fitted too (Marriott and Pope, Biometrika 1954).
-    const double rho = std::clamp(raw + (1 + 4 * raw) / static_cast<double>(values_.size()), -0.99, 0.99);
-    for (std::size_t i = 1; i < values_.size(); ++i) {
-      const double steps = (series.at[i] - series.at[i - 1]) / step;
-      // A negative correlation has no meaning at other distances than the usual one.
-      decay_.push_back(rho > 0 ? std::pow(rho, steps) : std::abs(steps - 1) < 0.01 ? rho : 0);
-      innovations_.push_back(values_[i] - rho * values_[i - 1]);
-      // A longer gap lets more noise in: (1 - rho^2k) / (1 - rho^2) times the variance.
-      gain_.push_back(std::sqrt((1 - decay_.back() * decay_.back()) / (1 - rho * rho)));
-    }
-  }
-  void draw(std::vector<double>& surrogate) {
-    surrogate.resize(values_.size());
-    double value = values_[random_.below(values_.size())];
-    surrogate[0] = value;
-    for (std::size_t i = 1; i < values_.size(); ++i) {
-      value = decay_[i - 1] * value + gain_[i - 1] * innovations_[random_.below(innovations_.size())];
-      surrogate[i] = value;
-    }
-  }
-
- private:
-  std::vector<double> values_;
-  std::vector<double> decay_;
-  std::vector<double> gain_;
-  std::vector<double> innovations_;
-  RandomStream random_;
-};
 
 std::vector<double> periods_to_try(const ScanSeries& series, double known_period) {
   const double shortest = std::max(2.0, kPointsPerCycle * series.step());
@@ -254,6 +220,94 @@ std::vector<std::vector<double>> standardised(const Ranking& ranking, double Fig
   return result;
 }
 
+/// Figures of every candidate, the line over the positions taken away.
+std::vector<Figures> figures_at_all(const std::vector<Candidate>& candidates, const Trend& trend,
+                                    std::vector<double>& values) {
+  const double squares = std::max(trend.remove(values), 1e-300);
+  std::vector<Figures> figures;
+  figures.reserve(candidates.size());
+  for (const Candidate& candidate : candidates) figures.push_back(figures_of(candidate, values, squares));
+  return figures;
+}
+
+/// What the search of a scan and of its surrogates comes to.
+struct SearchOutcome {
+  double p = 1;
+  std::size_t place = 0;         ///< best candidate
+  std::vector<double> strength;  ///< [candidate] sum of the scan's standardised figures, for ties
+};
+
+/// Which candidates are searched together: powers of two, since most block sizes are; all. A period asked for is in
+/// both.
+std::vector<std::vector<bool>> families_of(const std::vector<Candidate>& candidates, bool is_known_period) {
+  std::vector<std::vector<bool>> families(2);
+  for (const Candidate& candidate : candidates) {
+    families[0].push_back(is_known_period || is_power_of_two(candidate.period));
+    families[1].push_back(true);
+  }
+  return families;
+}
+
+/// @param rankings  one a scale
+SearchOutcome rank_search(const std::vector<Candidate>& candidates, const std::array<Ranking, kScales>& rankings,
+                          const std::vector<std::vector<bool>>& families) {
+  // Each search: a statistic on a scale over a family; [search][row] its best, and the scan's place.
+  struct Search {
+    std::vector<double> best;
+    std::size_t place = 0;
+  };
+  std::vector<Search> searches;
+  SearchOutcome result;
+  std::vector<double>& strength = result.strength;
+  strength.assign(candidates.size(), 0.0);
+  for (const Ranking& ranking : rankings) {
+    for (double Figures::*statistic : {&Figures::share, &Figures::agreement}) {
+      const auto scores = standardised(ranking, statistic);
+      for (std::size_t c = 0; c < candidates.size(); ++c) strength[c] += scores[0][c];
+      for (const std::vector<bool>& family : families) {
+        Search search;
+        for (const auto& row : scores) {
+          double best = -1e300;
+          std::size_t place = 0;
+          for (std::size_t c = 0; c < row.size(); ++c) {
+            if (family[c] && row[c] > best) {
+              best = row[c];
+              place = c;
+            }
+          }
+          if (search.best.empty()) search.place = place;
+          search.best.push_back(best);
+        }
+        if (search.best.front() > -1e299) searches.push_back(std::move(search));
+      }
+    }
+  }
+
+  // p of every row within each search, the smallest over searches, and the scan's rank among those.
+  const std::size_t rows = rankings[0].rows.size();
+  std::vector<double> smallest(rows, 1.0);
+  double best_p = 2;
+  double best_strength = 0;
+  for (const Search& search : searches) {
+    std::vector<double> sorted = search.best;
+    std::sort(sorted.begin(), sorted.end());
+    for (std::size_t row = 0; row < rows; ++row) {
+      const auto at_least = sorted.end() - std::lower_bound(sorted.begin(), sorted.end(), search.best[row] - 1e-12);
+      const double p = static_cast<double>(at_least) / static_cast<double>(rows);
+      smallest[row] = std::min(smallest[row], p);
+      if (row == 0 && (p < best_p || (p == best_p && strength[search.place] > best_strength))) {
+        best_p = p;
+        best_strength = strength[search.place];
+        result.place = search.place;
+      }
+    }
+  }
+  std::int64_t as_small = 0;
+  for (const double p : smallest) as_small += p <= smallest[0] ? 1 : 0;
+  result.p = static_cast<double>(as_small) / static_cast<double>(rows);
+  return result;
+}
+
 /// Mean by phase of the scan on the compressed scale, `bins` a period; NaN where no point falls.
 std::vector<double> phase_means(const ScanSeries& series, const std::vector<double>& values, double period,
                                 std::size_t bins) {
@@ -323,7 +377,7 @@ std::size_t centre_of_plateau(const std::vector<Candidate>& candidates, const st
 /// agree. @return `period` or the smallest multiple of it, where points `period` apart agree less than half as well as those a multiple
 /// apart
 double fundamental(const ScanSeries& series, std::vector<double> values, double period, double longest) {
-  const double squares = remove_line(series.at, values);
+  const double squares = Trend(series.at, 1).remove(values);
   if (!(squares > 0)) return period;
   std::vector<double> agreement;
   double best = 0;
@@ -363,74 +417,41 @@ ScanPeriod search_scan_period(const ScanSeries& whole, std::uint64_t seed, doubl
   if (!(*high - *low > 1e-12 * std::max(1.0, std::abs(*high)))) return result;
 
   const std::array<std::vector<double>, kScales> scales{series.value, compressed_scale(series.value)};
-  std::array<Ranking, kScales> rankings;
-  for (std::size_t scale = 0; scale < kScales; ++scale) {
-    Surrogates surrogates(series, scales[scale], step, seed);
-    std::vector<double> values = scales[scale];
-    for (std::int64_t row = 0; row <= kSurrogates; ++row) {
-      if (row > 0) surrogates.draw(values);
-      const double squares = std::max(remove_line(series.at, values), 1e-300);
-      std::vector<Figures> figures;
-      figures.reserve(candidates.size());
-      for (const Candidate& candidate : candidates) figures.push_back(figures_of(candidate, values, squares));
-      rankings[scale].rows.push_back(std::move(figures));
+  const Trend line(series.at, 1);
+  const Trend parabola(series.at, 2);
+  const auto families = families_of(candidates, known_period > 0);
+  const auto searched = [&](const Trend& trend, const auto& draw) {
+    std::array<Ranking, kScales> rankings;
+    for (std::size_t scale = 0; scale < kScales; ++scale) {
+      for (std::int64_t row = 0; row <= kSurrogates; ++row) {
+        std::vector<double> values = scales[scale];
+        if (row > 0) draw(scale, values);
+        rankings[scale].rows.push_back(figures_at_all(candidates, trend, values));
+      }
     }
-  }
-
-  // Each search: a statistic on a scale over a family; [search][row] its best, and the scan's place.
-  struct Search {
-    std::vector<double> best;
-    std::size_t place = 0;
+    return rank_search(candidates, rankings, families);
   };
-  std::vector<Search> searches;
-  std::vector<double> strength(candidates.size(), 0.0);  ///< sum of the scan's standardised figures, for ties
-  for (const Ranking& ranking : rankings) {
-    for (double Figures::*statistic : {&Figures::share, &Figures::agreement}) {
-      const auto scores = standardised(ranking, statistic);
-      for (std::size_t c = 0; c < candidates.size(); ++c) strength[c] += scores[0][c];
-      for (const bool only_powers : {true, false}) {
-        Search search;
-        for (const auto& row : scores) {
-          double best = -1e300;
-          std::size_t place = 0;
-          for (std::size_t c = 0; c < row.size(); ++c) {
-            if (only_powers && known_period <= 0 && !is_power_of_two(candidates[c].period)) continue;
-            if (row[c] > best) {
-              best = row[c];
-              place = c;
-            }
-          }
-          if (search.best.empty()) search.place = place;
-          search.best.push_back(best);
-        }
-        if (search.best.front() > -1e299) searches.push_back(std::move(search));
-      }
-    }
+  std::vector<AutoregressiveSurrogates> noise;
+  for (const std::vector<double>& scale : scales) {
+    std::vector<double> values = scale;
+    (void)line.remove(values);
+    noise.emplace_back(series.at, std::move(values), step, seed);
   }
-
-  // p of every row within each search, the smallest over searches, and the scan's rank among those.
-  const std::size_t rows = rankings[0].rows.size();
-  std::vector<double> smallest(rows, 1.0);
-  double best_p = 2;
-  double best_strength = 0;
-  std::size_t place = 0;
-  for (const Search& search : searches) {
-    std::vector<double> sorted = search.best;
-    std::sort(sorted.begin(), sorted.end());
-    for (std::size_t row = 0; row < rows; ++row) {
-      const auto at_least = sorted.end() - std::lower_bound(sorted.begin(), sorted.end(), search.best[row] - 1e-12);
-      const double p = static_cast<double>(at_least) / static_cast<double>(rows);
-      smallest[row] = std::min(smallest[row], p);
-      if (row == 0 && (p < best_p || (p == best_p && strength[search.place] > best_strength))) {
-        best_p = p;
-        best_strength = strength[search.place];
-        place = search.place;
-      }
-    }
+  const SearchOutcome against_noise =
+      searched(parabola, [&](std::size_t scale, std::vector<double>& values) { noise[scale].draw(values); });
+  result.p = against_noise.p;
+  constexpr double kNoiseExplainsIt = 0.05;
+  if (result.p <= kNoiseExplainsIt) {
+    std::vector<MovedStretches> stretches(kScales, MovedStretches(scales[1], seed));
+    std::vector<std::size_t> order;
+    const SearchOutcome against_stretches = searched(line, [&](std::size_t scale, std::vector<double>& values) {
+      stretches[scale].draw(order);
+      for (std::size_t i = 0; i < order.size(); ++i) values[i] = scales[scale][order[i]];
+    });
+    result.p = std::max(result.p, against_stretches.p);
   }
-  std::int64_t as_small = 0;
-  for (const double p : smallest) as_small += p <= smallest[0] ? 1 : 0;
-  result.p = static_cast<double>(as_small) / static_cast<double>(rows);
+  const std::vector<double>& strength = against_noise.strength;
+  std::size_t place = against_noise.place;
   result.surrogates = kSurrogates;
 
   place = centre_of_plateau(candidates, strength, place, step, series.extent());
@@ -441,7 +462,7 @@ ScanPeriod search_scan_period(const ScanSeries& whole, std::uint64_t seed, doubl
     period /= 2;
   }
   std::vector<double> values = series.value;
-  const double squares = remove_line(series.at, values);
+  const double squares = Trend(series.at, 1).remove(values);
   const Figures figures = figures_of(candidate_at(period, series, step), values, squares);
   result.period = period;
   result.cycles = series.extent() / period;
@@ -453,7 +474,7 @@ ScanPeriod search_scan_period(const ScanSeries& whole, std::uint64_t seed, doubl
 
 double phase_share_ratio(const ScanSeries& series, double period) {
   std::vector<double> values = series.value;
-  const double squares = remove_line(series.at, values);
+  const double squares = Trend(series.at, 1).remove(values);
   if (!(squares > 0) || series.at.size() < kMinScanPoints) return 0;
   const double step = series.step();
   const auto share = [&](double p) { return figures_of(candidate_at(p, series, step), values, squares).share; };
