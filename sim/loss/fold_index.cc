@@ -254,6 +254,87 @@ BlindLevel search_level(std::span<const double> profile, std::int64_t max_period
   return result;
 }
 
+double repetition(const Detrending& profile, std::int64_t period) {
+  const Detrended clean = profile.without_mean_over(period);
+  const auto n = static_cast<std::int64_t>(clean.values.size());
+  if (n < 2 * period) return 0;
+  std::vector<double> sum(static_cast<std::size_t>(period), 0.0);
+  double total = 0;
+  double squares = 0;
+  for (std::int64_t index = 0; index < n; ++index) {
+    const double value = clean.values[static_cast<std::size_t>(index)];
+    sum[static_cast<std::size_t>(index % period)] += value;
+    total += value;
+    squares += value * value;
+  }
+  const double of_mean = total * total / static_cast<double>(n);
+  constexpr double kRounding = 1e-12;  // of the running sums: what a constant profile leaves
+  if (squares - of_mean <= kRounding * std::max(kRounding * static_cast<double>(n), squares)) return 0;
+  double between = -of_mean;
+  for (std::int64_t phase = 0; phase < period; ++phase) {
+    const double count = static_cast<double>((n - phase + period - 1) / period);
+    between += sum[static_cast<std::size_t>(phase)] * sum[static_cast<std::size_t>(phase)] / count;
+  }
+  const double eta = std::min(1.0, between / (squares - of_mean));
+  return 1 - (1 - eta) * static_cast<double>(n - 1) / static_cast<double>(n - period);
+}
+
+std::int64_t repeating_period(std::span<const double> profile, std::int64_t found, std::int64_t max_period) {
+  const Detrending detrending(profile);
+  const auto n = static_cast<double>(profile.size());
+  constexpr double kAsGood = 0.9;
+  std::int64_t result = found;
+  double best = 0;
+  const auto settle = [&] {
+    // Frequencies closer than 1/N are one.
+    const auto middle = static_cast<double>(result);
+    const auto blur = static_cast<std::int64_t>(std::ceil(middle * middle / n));
+    best = repetition(detrending, result);
+    const std::int64_t last = std::min(max_period, result + blur);
+    for (std::int64_t near = std::max<std::int64_t>(2, result - blur); near <= last; ++near) {
+      const double here = repetition(detrending, near);
+      if (here <= best) continue;
+      best = here;
+      result = near;
+    }
+  };
+  settle();
+  // A multiple repeats as well as its period; it must do better than the noise of so many bins to take its place.
+  const std::int64_t single = result;
+  const double of_single = best;
+  std::vector<double> of_multiple{of_single};
+  for (std::int64_t multiple = 2 * single; multiple <= max_period; multiple += single) {
+    const double noise = std::sqrt(2 * static_cast<double>(multiple)) / n;
+    const double here = repetition(detrending, multiple);
+    of_multiple.push_back(here);
+    if (of_single < 0.8 * here && here > of_single + 4 * noise) best = std::max(best, here);
+  }
+  for (std::size_t i = 0; i < of_multiple.size(); ++i) {
+    if (of_multiple[i] < kAsGood * best) continue;
+    result = single * static_cast<std::int64_t>(i + 1);
+    break;
+  }
+  settle();
+  for (std::int64_t part = result / 2; part >= 2; --part) {
+    for (const std::int64_t shorter : {result / part, result / part + 1}) {
+      if (shorter >= 2 && shorter < result && repetition(detrending, shorter) >= kAsGood * best) return shorter;
+    }
+  }
+  return result;
+}
+
+std::int64_t shortest_repetition(std::span<const double> profile, double least) {
+  const Detrending detrending(profile);
+  const auto longest = static_cast<std::int64_t>(profile.size()) / 3;
+  std::vector<double> all(static_cast<std::size_t>(std::max<std::int64_t>(longest, 1)) + 1, 0.0);
+  for (std::int64_t period = 2; period <= longest; ++period) {
+    all[static_cast<std::size_t>(period)] = repetition(detrending, period);
+  }
+  const double wanted = std::max(least, 0.9 * *std::max_element(all.begin(), all.end()));
+  const auto first = std::find_if(all.begin(), all.end(), [&](double value) { return value >= wanted; });
+  return first == all.end() ? 0 : first - all.begin();
+}
+
 double correct_for_search(double p, double tests) {
   if (p >= 1) return 1;
   return -std::expm1(tests * std::log1p(-p));

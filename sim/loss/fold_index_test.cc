@@ -113,6 +113,41 @@ TEST(SearchLevel, FindsAnAlternation) {
   EXPECT_EQ(search_level(alternation, 2048 / 6).period, 2);
 }
 
+/// Pools of `width` that begin anew in every block lose most at their ends: 1 there, 0 between, plus noise.
+std::vector<double> pools_in_blocks(std::int64_t positions, std::int64_t block, std::int64_t width, double noise,
+                                    std::uint64_t seed) {
+  std::vector<double> loss = white(positions, seed);
+  for (std::int64_t j = 0; j < positions; ++j) {
+    const std::int64_t place = j % block % width;
+    double& here = loss[static_cast<std::size_t>(j)];
+    here = noise * here + (place == 0 || place == width - 1 ? 1 : 0);
+  }
+  return loss;
+}
+
+// 66 = 16 pools of 4 and one of 2, 54 and 70 likewise: folds at 22, 18 and 35 see a part of the saw-tooth, 125 is twice 62 and one more.
+TEST(RepeatingPeriod, IsTheMultipleAtWhichPositionsAgree) {
+  EXPECT_EQ(repeating_period(pools_in_blocks(1024, 66, 4, 0.3, 1), 22, 170), 66);
+  EXPECT_EQ(repeating_period(pools_in_blocks(1024, 54, 4, 0.3, 1), 18, 170), 54);
+  EXPECT_EQ(repeating_period(pools_in_blocks(1024, 70, 4, 0.3, 1), 35, 170), 70);
+  EXPECT_EQ(repeating_period(pools_in_blocks(1024, 62, 4, 0.3, 1), 125, 170), 62);
+  // The other side: pools that fill their blocks repeat with the pool, and a period found right stays.
+  EXPECT_EQ(repeating_period(pools_in_blocks(1024, 64, 4, 0.3, 1), 4, 170), 4);
+  EXPECT_EQ(repeating_period(pools_in_blocks(1024, 66, 4, 0.3, 1), 66, 170), 66);
+}
+
+// Noise has nothing in common from cycle to cycle; an exact repetition has all.
+TEST(Repetition, IsOneForACopyAndZeroForNoise) {
+  const std::vector<double> noise = white(4096, 3);
+  // 64 bins of 64 positions: standard deviation sqrt(2 * 64) / 4096 = 0.0028.
+  EXPECT_NEAR(repetition(Detrending(noise), 64), 0, 4 * 0.0028);
+  std::vector<double> copies;
+  for (std::size_t j = 0; j < 1024; ++j) copies.push_back(noise[j % 50]);
+  EXPECT_NEAR(repetition(Detrending(copies), 50), 1, 1e-9);
+  EXPECT_EQ(repetition(Detrending(std::vector<double>(1024, 0.7)), 50), 0);
+  EXPECT_EQ(repetition(Detrending(copies), 600), 0);  // one cycle
+}
+
 TEST(CorrectForSearch, IsTheChanceOfTheBestOfMany) {
   EXPECT_NEAR(correct_for_search(0.01, 2), 1 - 0.99 * 0.99, 1e-15);
   EXPECT_EQ(correct_for_search(1, 100), 1);

@@ -130,11 +130,20 @@ bool level_rule(const Evidence& evidence, const PeriodQuestion& question, Period
   level.p = correct_for_search(level.p, search.independent_periods);
   set_level(level, verdict);
   if (level.index < kLevelIndex || level.ratio < kLevelRatio || level.p > kLevelP) return false;
-  set_period(evidence, question, PeriodKind::level, search.period, verdict);
+  // The chance is that of the fold that was found; what repeats may be a multiple of it.
+  const std::int64_t period = repeating_period(evidence.open, search.period, longest);
+  const double repeated = repetition(Detrending(evidence.open), period);
+  if (repeated < kLevelIndex) return false;
+  set_period(evidence, question, PeriodKind::level, period, verdict);
   verdict.chance = level.p;
+  if (period != search.period) {
+    level = level_statistics(evidence.open, period, question.seed);
+    level.p = correct_for_search(level.p, search.independent_periods);
+    set_level(level, verdict);
+  }
   verdict.certainty =
-      fmt::format("level repeats every {} positions: index {:.2f}, ratio {:.1f}, p {:.1e} after the search",
-                  search.period, level.index, level.ratio, level.p);
+      fmt::format("level repeats every {} positions ({:.0f} % of the variance): p {:.1e} after the search", period,
+                  100 * repeated, verdict.chance);
   return true;
 }
 
@@ -145,13 +154,16 @@ bool short_rule(const Evidence& evidence, const PeriodQuestion& question, Period
       search_short_scan(evidence.open, static_cast<std::int64_t>(static_cast<double>(n) / kMinCycles) + 1,
                         std::min(question.max_period, n / 2), question.seed);
   if (scan.period == 0 || scan.agreement < kShortAgreement || scan.p > kShortP) return false;
-  set_period(evidence, question, PeriodKind::likely, scan.period, verdict);
-  set_level(level_statistics(evidence.open, scan.period, question.seed), verdict);
+  // Places may agree best at a multiple of what they repeat with.
+  const std::int64_t shorter = shortest_repetition(evidence.open, 0.8 * scan.agreement);
+  const std::int64_t period = shorter > 0 && shorter < scan.period ? shorter : scan.period;
+  set_period(evidence, question, PeriodKind::likely, period, verdict);
+  set_level(level_statistics(evidence.open, period, question.seed), verdict);
   verdict.chance = scan.p;
   const auto missing = static_cast<std::int64_t>(std::ceil(kMinCycles * verdict.period)) - n;
-  verdict.certainty = fmt::format(
-      "{:.1f} cycles of {} agree ({:.2f}, p {:.3f}, resolution {:.3f}); {} more positions would prove it",
-      verdict.cycles, scan.period, scan.agreement, scan.p, 1.0 / static_cast<double>(scan.surrogates + 1), missing);
+  verdict.certainty = fmt::format("{:.1f} cycles of {} agree ({:.2f}, p {:.3f}, resolution {:.3f})", verdict.cycles,
+                                  period, scan.agreement, scan.p, 1.0 / static_cast<double>(scan.surrogates + 1));
+  if (missing > 0) verdict.certainty += fmt::format("; {} more positions would prove it", missing);
   return true;
 }
 

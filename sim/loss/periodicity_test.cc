@@ -248,6 +248,33 @@ TEST(FindPeriod, EmptyAndTinyProfilesHaveNone) {
   }
 }
 
+// Pools of 4 or 8 that begin anew in every block of 48..128, in noise of 0.5: what repeats is the block (or the pool, where it divides the block).
+// Of 40 at a nominal 1 % 0.4 are expected to be something else; three or more have probability 0.75 % (binomial). At least half are to be
+// named: fewer than 12 of 40 then have 0.32 %.
+TEST(FindPeriod, PoolsRepeatWithTheirBlockAndNoPartOfIt) {
+  int wrong = 0;
+  int right = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    RandomStream random(seed, "test.pools");
+    const auto block = static_cast<std::int64_t>(48 + random.below(81));
+    const std::int64_t width = seed % 2 == 0 ? 4 : 8;
+    std::vector<double> loss = autoregressive(1024, 0.5, seed);
+    for (std::int64_t j = 0; j < 1024; ++j) {
+      const std::int64_t place = j % block % width;
+      double& here = loss[static_cast<std::size_t>(j)];
+      here = 0.5 * here + (place == 0 || place == width - 1 ? 1 : 0);
+    }
+    const PeriodVerdict verdict = verdict_of_scan(loss, seed);
+    if (verdict.kind == PeriodKind::none) continue;
+    const std::int64_t repeats = block % width == 0 ? width : block;
+    (std::fmod(verdict.period, static_cast<double>(repeats)) == 0 ? right : wrong) += 1;
+  }
+  EXPECT_LE(wrong, 2);
+  EXPECT_GE(right, 12);
+  RecordProperty("right", std::to_string(right));
+  RecordProperty("wrong", std::to_string(wrong));
+}
+
 // Calibration of the whole verdict, search included: 60 runs each of noise with no period. At two false alarms
 // in a hundred (level and short rule one each) 1.2 are expected; more than 5 have probability 0.2 %.
 TEST(FindPeriod, NoiseRarelyHasOne) {
