@@ -13,7 +13,7 @@ import os
 import h5py
 import numpy as np
 
-from .model_layers import require_within_window, rope_bases
+from .model_layers import require_plain_scores, require_within_window, rope_bases
 from .prompts import Prompt, PromptError
 
 SMOLLM2 = "smollm2"
@@ -71,6 +71,7 @@ class Recorder:
         self.head_dim = getattr(self.config, "head_dim", None) or self.config.hidden_size // heads
         self.heads, self.kv_heads = heads, self.config.num_key_value_heads
         self.rope_bases = rope_bases(self.config)
+        require_plain_scores(self.config)
 
     def _hook(self, what: str, layer: int):
         def keep(_module, _inputs, output):

@@ -10,24 +10,50 @@ class LayerError(PromptError):
     """Layers that a trace or a compressed cache cannot stand for."""
 
 
+# RoPE turns channels 2i and 2i + 1 together; a trace has i and i + d/2 as a pair.
+INTERLEAVED = ("cohere", "cohere2", "ernie4_5", "glm", "glm4", "helium", "llama4_text")
+
+
 def layer_types(config) -> list[str]:
-    return list(getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers)
+    """[layer] Configs from before layer_types have sliding_window for all layers (Mistral 7B 0.1), or use_sliding_window beside it (Qwen2)."""
+    types = getattr(config, "layer_types", None)
+    slides = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+    return list(types or ["sliding_attention" if slides else "full_attention"] * config.num_hidden_layers)
+
+
+def require_plain_scores(config) -> None:
+    """@raise LayerError  where scores are more than scaled products of queries and keys"""
+    cap = getattr(config, "attn_logit_softcapping", None)
+    if cap:
+        raise LayerError(f"attn_logit_softcapping {cap:g}: a trace holds queries and keys whose scaled products are the scores")
 
 
 def rope_bases(config) -> list[float]:
-    """[layer] theta. Newer configs hold rope_parameters, flat or one for each type of layer; older ones rope_theta and rope_scaling."""
+    """[layer] theta, 0 where keys are not turned. Newer configs hold rope_parameters, flat or one for each type of layer; older ones rope_theta
+    and rope_scaling. SmolLM3's no_rope_layers is 0 where a layer has no RoPE, EXAONE 4's full layers have none beside sliding ones."""
+    model_type = getattr(config, "model_type", "")
+    if model_type in INTERLEAVED:
+        raise LayerError(f"{model_type} turns channels 2i and 2i + 1 together: a trace holds keys whose pairs are i and i + d/2")
     parameters = getattr(config, "rope_parameters", None) or {}
-    common = float(getattr(config, "rope_theta", None) or 10000.0)
+    common = getattr(config, "rope_theta", None)
+    has_rope = getattr(config, "no_rope_layers", None) or [1] * config.num_hidden_layers
+    full_has_none = model_type == "exaone4" and getattr(config, "sliding_window", None)
     scaling = getattr(config, "rope_scaling", None) or {}
     bases = []
-    for kind in layer_types(config):
+    for has, kind in zip(has_rope, layer_types(config)):
+        if not has or full_has_none and "full" in kind:
+            bases.append(0.0)
+            continue
         own = parameters.get(kind, parameters) or {}
         way = own.get("rope_type") or scaling.get("rope_type") or scaling.get("type") or "default"
         if way != "default":
             raise LayerError(f"rope_type {way}: a trace holds keys turned by position * theta^(-2i/d) and nothing else")
         if float(own.get("partial_rotary_factor") or getattr(config, "partial_rotary_factor", None) or 1) != 1:
             raise LayerError("partial_rotary_factor: a trace holds keys of which every channel is turned")
-        bases.append(float(own.get("rope_theta") or common))
+        theta = own.get("rope_theta") or common
+        if not theta:
+            raise LayerError("no rope_theta: a trace holds keys that RoPE turns, and no positions coded in another way")
+        bases.append(float(theta))
     return bases
 
 

@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from .compressed_cache import WINDOW, Setting, compress
-from .model_layers import layer_types, require_within_window
+from .model_layers import layer_types, require_within_window, rope_bases
 from .prompts import Prompt, PromptError
 
 
@@ -93,9 +93,11 @@ class ModelScan:
             rows = slice(tokens - first - WINDOW, tokens - first)
             self.mass[mode] = [one[0, :, rows, :tokens].double().sum(1).reshape(self.kv_heads, self.groups, tokens).sum(1).numpy() for one in seen]
 
-    def _angles(self, kind: str, positions: np.ndarray):
-        """(cos, sin) of the model's own rotary embedding in layers of this type. [token, channel]"""
+    def _angles(self, kind: str, base: float, positions: np.ndarray):
+        """(cos, sin) of the model's own rotary embedding in layers of this type; base 0: keys are not turned. [token, channel]"""
         torch = self.torch
+        if base == 0:
+            return torch.ones(len(positions), 1), torch.zeros(len(positions), 1)
         rotary = self.model.get_decoder().rotary_emb
         by_type = {"layer_type": kind} if hasattr(rotary, f"{kind}_inv_freq") else {}
         cos, sin = rotary(torch.zeros(1, 1, 1), torch.from_numpy(positions.astype(np.float32))[None], **by_type)
@@ -105,8 +107,10 @@ class ModelScan:
         """The cache under `setting`, its entries, the tokens it stands for, and the question's tokens that come after it."""
         prompt = self.prompt
         tokens = len(prompt.context) if setting.mode == "agnostic" else len(self._ids)
-        layers = [compress(keys[:, :, :tokens], values[:, :, :tokens], mass, setting, functools.partial(self._angles, kind))
-                  for (keys, values), mass, kind in zip(self.layers, self.mass[setting.mode], layer_types(self.config))]
+        kinds = layer_types(self.config)
+        bases = rope_bases(self.config) if setting.policy == "pool_prerope" else [1.0] * len(kinds)  # only this turns keys back
+        layers = [compress(keys[:, :, :tokens], values[:, :, :tokens], mass, setting, functools.partial(self._angles, kind, base))
+                  for (keys, values), mass, kind, base in zip(self.layers, self.mass[setting.mode], kinds, bases)]
         return self._new_cache(layers), layers[0][0].shape[2], tokens, np.concatenate([prompt.context, prompt.question])[tokens:]
 
     def _go_on(self, cache, token: int, position: int, held: int, count: int) -> list[int]:
