@@ -195,12 +195,15 @@ def _proof(options: argparse.Namespace) -> int:
 
     matplotlib.use("Agg")
 
-    from .proof import figure_of
-    from .spread import read_rows
+    from .proof import figure_of, panels
+    from .spread import SETTING, read_rows
 
     output = _output(options, ".png")
-    write_whole(output, _picture(figure_of(read_rows(options.file)), output, 130))
+    rows = read_rows(options.file)
+    write_whole(output, _picture(figure_of(rows), output, 130))
     print(output)
+    scans = rows.groupby(["scan", *SETTING]).ngroups
+    print(f"{len(panels(rows))} of {scans} scans have a panel of their own; means of all are in the last", file=sys.stderr)
     return 0
 
 

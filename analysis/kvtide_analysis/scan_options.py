@@ -8,6 +8,7 @@ from . import texts
 from .exit_codes import InputError
 
 POLICIES = ("none", "evict", "pool_postrope", "pool_prerope", "int2", "int4")
+KEYS_A_TEXT = 10_000  # place of a probe or length of a prefix stays below; the key of a prompt is number * this + place
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -10,9 +10,7 @@ from . import texts
 from .compressed_cache import Setting
 from .exit_codes import InputError
 from .prompts import Prompt, Writer
-from .scan_options import POLICIES, chosen, numbers
-
-KEYS_A_TEXT = 10_000  # place of a probe or length of a prefix stays below; the key of a prompt is number * this + place
+from .scan_options import KEYS_A_TEXT, POLICIES, chosen, numbers
 
 
 @dataclasses.dataclass(frozen=True)
