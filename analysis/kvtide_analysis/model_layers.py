@@ -11,7 +11,7 @@ class LayerError(PromptError):
 
 
 # RoPE turns channels 2i and 2i + 1 together; a trace has i and i + d/2 as a pair.
-INTERLEAVED = ("cohere", "cohere2", "ernie4_5", "glm", "glm4", "helium", "llama4_text")
+INTERLEAVED = ("cohere", "ernie4_5", "glm", "helium", "llama4")  # how model_type begins
 
 
 def layer_types(config) -> list[str]:
@@ -32,7 +32,7 @@ def rope_bases(config) -> list[float]:
     """[layer] theta, 0 where keys are not turned. Newer configs hold rope_parameters, flat or one for each type of layer; older ones rope_theta
     and rope_scaling. SmolLM3's no_rope_layers is 0 where a layer has no RoPE, EXAONE 4's full layers have none beside sliding ones."""
     model_type = getattr(config, "model_type", "")
-    if model_type in INTERLEAVED:
+    if model_type.startswith(INTERLEAVED):
         raise LayerError(f"{model_type} turns channels 2i and 2i + 1 together: a trace holds keys whose pairs are i and i + d/2")
     parameters = getattr(config, "rope_parameters", None) or {}
     common = getattr(config, "rope_theta", None)

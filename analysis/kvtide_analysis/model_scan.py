@@ -28,6 +28,13 @@ class Answer:
         return self.right_tokens == len(self.logp)
 
 
+def _keep(cache, entries: int) -> None:
+    """Removes what is behind the first `entries` of a cache; transformers 5 takes only a count to remove."""
+    removed = cache.get_seq_length() - entries
+    if removed > 0:
+        cache.crop(-removed)
+
+
 class ModelScan:
     """@param model  a Hugging Face causal LM loaded with attn_implementation="eager": block scores need attention weights."""
 
@@ -78,7 +85,7 @@ class ModelScan:
             differ = np.nonzero(self._ids[:limit] != ids[:limit])[0]
             shared = int(differ[0]) if len(differ) else limit
         if shared:
-            self._cache.crop(shared)
+            _keep(self._cache, shared)
         else:
             self._cache = self._new_cache([])
         for begin in range(shared, first, 512):
@@ -137,7 +144,7 @@ class ModelScan:
         right = len(wanted) if is_best.all() else int(np.argmin(is_best))
         free = [int(token) for token in best[:right + 1]]  # equal to free-running up to and with the first wrong one
         if len(free) < len(wanted):
-            cache.crop(held + len(tail) + right)
+            _keep(cache, held + len(tail) + right)
             free += self._go_on(cache, free[-1], tokens + len(tail) + right, held + len(tail) + right, len(wanted) - len(free))
         return Answer(logp[np.arange(len(wanted)), wanted], is_best, right, tuple(free))
 

@@ -30,7 +30,7 @@ def test_window_without_layer_types_is_that_of_all_layers():
         require_within_window(full, 1 << 20)
 
 
-@pytest.mark.parametrize("model_type", ["cohere", "cohere2", "glm4", "llama4_text"])
+@pytest.mark.parametrize("model_type", ["cohere", "cohere2_moe", "glm4", "ernie4_5", "llama4_text"])
 def test_interleaved_rope_is_refused(model_type):
     with pytest.raises(LayerError, match="channels 2i and 2i"):
         rope_bases(config(model_type=model_type))
