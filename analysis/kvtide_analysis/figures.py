@@ -51,7 +51,7 @@ def pareto(results: Results) -> Figure:
     front = "; ".join(view.label[index] for index in view.front)
     highest = _highest(view.worst)
     figure = figure_of(traces, "KV-cache memory saved (%)", f"{metric_title(view.metric)} in the worst span",
-                     f"Lower right is better; the stem below a point ends at its mean loss. Dotted: the front, settings that none beats in "
+                     f"Lower right is better; a point's stem ends at its mean loss{_why_above(view)}. Dotted: the front, settings that none beats in "
                      f"both saving and worst loss: {front}.", style=style, highest=highest)
     if highest > 0:
         figure["layout"]["yaxis"]["range"] = [-0.03 * highest, 1.06 * highest]  # a point at 0 is drawn whole
@@ -76,6 +76,12 @@ def position(results: Results, run: int, arrays) -> Figure:
     said = describe(found) if found else f"Largest {write(highest, style)}."
     return figure_of(traces, "position (tokens)", metric_title(view.metric),
                    said, view.boundaries - 0.5, style=style, highest=highest, note=f"{drawn[0].upper()}{drawn[1:]}; {grid}.")
+
+
+def _why_above(view: views.Pareto) -> str:
+    """Why a mean can be larger than the worst span; empty where none is."""
+    above = (view.mean > view.worst).any()
+    return " (above it where what is lost received much attention: the mean is weighted by attention, a span is not)" if above else ""
 
 
 def zoom(results: Results, run: int, arrays) -> Figure:

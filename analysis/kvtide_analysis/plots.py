@@ -27,16 +27,25 @@ def plot_pareto(axes: Axes, results: Results) -> None:
     if missing(axes, view):
         return
     policies, blocks = sorted(set(view.policy)), sorted(set(view.block_size))
+    others = len(policies) - len(palette.COLOURS)
+    if others > 0:  # more than can be told apart: the front's, by rising saving, have a colour
+        policies = list(dict.fromkeys(view.policy[index] for index in view.front))[:len(palette.COLOURS)]
+        others = len(set(view.policy)) - len(policies)
+    named_blocks = blocks if len(blocks) <= len(palette.SYMBOLS) else []
     for index in range(len(view.run)):
-        axes.plot(100 * view.saving[index], view.worst[index], linestyle="none", alpha=0.9,
-                  marker=palette.symbol(blocks.index(view.block_size[index]))[1],
-                  color=palette.colour(policies.index(view.policy[index])))
+        is_named = view.policy[index] in policies
+        axes.plot(100 * view.saving[index], view.worst[index], linestyle="none", alpha=0.9 if is_named else 0.4, zorder=2 if is_named else 1,
+                  marker=palette.symbol(blocks.index(view.block_size[index]))[1] if named_blocks else "o",
+                  color=palette.colour(policies.index(view.policy[index])) if is_named else palette.GREY)
     axes.plot(100 * view.saving[view.front], view.worst[view.front], color=palette.GREY, linewidth=1, linestyle=":", zorder=0)
     axes.vlines(100 * view.saving, view.mean, view.worst, color=palette.GRID, linewidth=0.8, zorder=0)
-    axes.plot(100 * view.saving, view.mean, marker="_", linestyle="none", color=palette.GREY, zorder=0, label="mean loss")
+    axes.plot(100 * view.saving, view.mean, marker="_", linestyle="none", color=palette.GREY, zorder=0,
+              label="mean loss (by attention)" if (view.mean > view.worst).any() else "mean loss")
     for number, policy in enumerate(policies):
         axes.plot([], [], color=palette.colour(number), marker="o", linestyle="none", label=policy)
-    for number, block in enumerate(blocks):
+    if others > 0:
+        axes.plot([], [], color=palette.GREY, marker="o", alpha=0.4, linestyle="none", label=f"{others} others: --what catalogue")
+    for number, block in enumerate(named_blocks):
         axes.plot([], [], color=palette.GREY, marker=palette.symbol(number)[1], linestyle="none", label=f"B {block}")
     axes.set_xlabel("KV-cache memory saved (%)")
     _loss_axis(axes, view.metric, f"{metric_title(view.metric)} in the worst span")

@@ -128,7 +128,7 @@ def _chooser(results: Results, detailed: list[str]) -> str:
             "beside it.")
     if len(detailed) != len(results):
         note = f"Figures are kept for {len(detailed)} of {len(results)} runs (those named above, then the highest and lowest loss); the table has all. {note}"
-    if "loss_mean" in results.summary:
+    if "loss_mean" in results.summary and settings.is_recorded(results):
         note += " " + spread.sentence()
     return (f'<div class="controls sticky"><label>Setting <select id="run">{options}</select></label>'
             f'<label>compare with <select id="other"><option value="">nothing</option>{options}</select></label>'

@@ -88,6 +88,12 @@ def span(results: Results, run: int) -> int:
     return stored or _positive(lookup(experiment(results), "loss.span", DEFAULT_SPAN)) or DEFAULT_SPAN
 
 
+def is_recorded(results: Results) -> bool:
+    """Whether any loss was measured on recorded attention: then it is that of one text. Made-up attention has none."""
+    models = results.summary["loss_model"] if "loss_model" in results.summary else [results.attrs.get("loss_model", "")]
+    return any(isinstance(model, str) and model and not model.startswith("synthetic ") for model in models)
+
+
 def short_model(name: str) -> str:
     """A model's name without how it was stored: "SmolLM2-135M (GGUF Q4_1, dequantised)" -> "SmolLM2-135M"."""
     return name.split(" (", 1)[0].strip() or name

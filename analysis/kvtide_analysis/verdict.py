@@ -71,6 +71,8 @@ def _best(results: Results, rows: pd.DataFrame, worst_max: float, style: str) ->
             f"{write(row['memory_saving'], 'percent')} of the KV cache, at {write(row['loss_worst'], style)} loss in the worst span")
     if _has(row, "loss_mean"):
         text += f" and {write(row['loss_mean'], style)} in the mean"
+        if row["loss_mean"] > row["loss_worst"]:
+            text += " (which is weighted by attention, a span is not)"
     if _has(row, "decode_speedup"):
         text += f"; a decode step is {write(row['decode_speedup'], 'factor')} as fast"
     if _has(row, "max_sequences") and _has(row, "max_sequences_full"):
@@ -114,7 +116,7 @@ def _periods(results: Results, rows: pd.DataFrame) -> list[str]:
     kinds = lossy["period_kind"].where(np.isfinite(lossy["period"]), "none")
     counts = kinds.value_counts()
     texts = {"grid_locked": "lose whole blocks on a grid (every jump of their loss lies on it)",
-             "level": "repeat at a fixed period beyond chance", "likely": "probably repeat, seen over too few cycles to prove",
+             "level": "repeat at a fixed period beyond chance", "likely": "probably repeat, too few cycles or jumps to prove",
              "none": "show no period"}
     parts = [f"{counts[kind]} {text}" for kind, text in texts.items() if kind in counts]
     if not parts:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 
+from conftest import write_results
 from kvtide_analysis import cli, open_results, plots
 
 
@@ -84,3 +85,16 @@ def test_wrong_input_and_unwritable_output_are_one_line_and_a_code(demo_file, tm
     error = capsys.readouterr().err
     assert error.startswith("error: ") and text in error and error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_more_settings_than_colours_leave_the_fronts_names(tmp_path):
+    write_results(tmp_path / "many.h5", positions=160, blocks=(32,), full=False,
+                  policies=tuple((f"policy-{number}", 1 - number / 100, 0.01 + number / 200 if number % 3 else 0.9, True) for number in range(1, 31)))
+    figure, axes = pyplot.subplots()
+    plots.plot_pareto(axes, open_results(tmp_path / "many.h5"))
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    named = [label for label in labels if label.startswith("policy") or label == "identity"]
+    assert len(named) == 7 and "24 others: --what catalogue" in labels  # identity and 30 policies
+    assert not {f"policy-{number}" for number in range(3, 31, 3)} & set(named)  # none of the front
+    assert len(labels) < 12
+    pyplot.close(figure)

@@ -101,6 +101,15 @@ def test_bound_of_the_attention_is_none_of_bits(demo_file):
     assert "up to 3 bit" in render(results, worst_max=3.0)
 
 
+def test_spread_between_texts_is_said_of_recorded_attention_only(demo_file):
+    results = open_results(demo_file)
+    assert "Losses here come from one text" in render(results)
+    results.summary["loss_model"] = "synthetic needle"
+    assert "come from one text" not in render(results)
+    results.summary.loc[3, "loss_model"] = "smollm2-135m"
+    assert "come from one text" in render(results)
+
+
 def test_file_without_loss_or_groups_gives_a_page_that_says_so(tmp_path):
     path = tmp_path / "bare.h5"
     with h5py.File(path, "w") as file:

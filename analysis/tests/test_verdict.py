@@ -25,6 +25,11 @@ def test_best_is_the_largest_saving_within_the_bound(results):
     assert "24 concurrent sequences instead of 12" in first
 
 
+def test_mean_above_the_worst_span_is_explained(results):
+    results.summary.loc[4, ["loss_worst", "loss_mean"]] = [0.1, 0.15]
+    assert "at 10.0 % loss in the worst span and 15.0 % in the mean (which is weighted by attention, a span is not)" in verdict(results, 0.2)[0]
+
+
 def test_identity_is_never_the_best(results):
     results.summary.loc[0, "loss_worst"] = 0.0
     assert verdict(results, worst_max=0.2)[0] == "No setting that saves memory keeps every span of 8 tokens at or under 20.0 % loss."
