@@ -50,8 +50,11 @@ def timeline(results: Results, run: int, arrays) -> figures.Figure:
                "stackgroup": "step", "line": {"width": 0, "shape": "hv"}, "fillcolor": colour, "meta": "part",
                "hovertemplate": f"{name}: %{{y:.3f}} ms<extra></extra>"} for name, values, colour, _ in parts]
     total = sum(float(values.sum()) for _, values, _, _ in parts)
-    shares = ", ".join(f"{name} {write(float(values.sum()) / total, 'percent')}" for name, values, _, _ in parts)
-    figure = figures.figure_of(traces, "simulated time (ms)", "time of the step (ms)", f"Of {total:.4g} ms: {shares}." if total > 0 else "")
+    said = ""
+    if total > 0:
+        shares = ", ".join(f"{name} {write(float(values.sum()) / total, 'percent')}" for name, values, _, _ in parts)
+        said = f"Of {total:.4g} ms: {shares}."
+    figure = figures.figure_of(traces, "simulated time (ms)", "time of the step (ms)", said)
     figure["layout"]["hovermode"] = "x unified"
     return figure
 

@@ -7,6 +7,7 @@ alone, so that neither netCDF4 nor h5netcdf has to be installed; both open the s
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
@@ -101,14 +102,21 @@ def open_results(path: str | os.PathLike[str]) -> Results:
     return Results(os.fspath(path))
 
 
-def _open(path: str) -> h5py.File:
+@contextlib.contextmanager
+def _open(path: str) -> Iterator[h5py.File]:
+    """The file; whatever h5py raises over its bytes is a ResultsError."""
     if not os.path.isfile(path):
         raise ResultsError(f"{path}: no such file")
     try:
-        return h5py.File(path, "r")
+        file = h5py.File(path, "r")
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read as HDF5 ({error}); a network file system that refuses locks needs "
                            "HDF5_USE_FILE_LOCKING=FALSE") from error
+    with file:
+        try:
+            yield file
+        except (RuntimeError, ValueError, KeyError, TypeError, OSError) as error:
+            raise ResultsError(f"{path}: damaged ({error})") from error
 
 
 def _read_summary(path: str, group: h5py.Group) -> tuple[pd.DataFrame, dict[str, str], dict[str, str]]:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from kvtide_analysis import ResultsError, open_results
+from kvtide_analysis import ResultsError, open_results, results
 
 GROUPS = ("summary", "runs/00005/loss", "runs/00005/phase", "runs/00005/scan", "runs/00005/prefix", "runs/00005/machine")
 
@@ -99,3 +99,13 @@ def test_declared_petabytes_are_refused_before_allocation(tmp_path):
         file.create_dataset("summary/period", shape=(1 << 47,), dtype="f8", chunks=(1024,))
     with pytest.raises(ResultsError, match="140737488355328 elements; allowed are up to"):
         open_results(path)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Unspecified error in H5DSiterate_scales"), ValueError("Not a datatype")])
+def test_whatever_the_library_says_of_damaged_bytes_is_wrong_input(demo_file, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(results, "_read_summary", fail)
+    with pytest.raises(ResultsError, match="demo.h5: damaged"):
+        open_results(demo_file)
