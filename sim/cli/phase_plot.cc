@@ -11,10 +11,12 @@ namespace kvtide::cli {
 
 std::string phase_plot(std::span<const double> values, std::size_t width, std::size_t height) {
   constexpr std::array kEighths{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  const std::size_t columns = std::min(width, values.size());
+  // Equally many phases a column: the largest of two stands higher than one alone where both are noise.
+  const std::size_t phases_a_column = values.empty() ? 1 : (values.size() + width - 1) / width;
+  const std::size_t columns = (values.size() + phases_a_column - 1) / phases_a_column;
   std::vector<double> tops(columns, 0.0);
   for (std::size_t phase = 0; phase < values.size(); ++phase) {
-    double& top = tops[phase * columns / values.size()];
+    double& top = tops[phase / phases_a_column];
     if (std::isfinite(values[phase])) top = std::max(top, values[phase]);
   }
   const double highest = columns == 0 ? 0 : *std::ranges::max_element(tops);
