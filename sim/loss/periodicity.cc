@@ -96,8 +96,10 @@ bool exact_rule(const Evidence& evidence, const PeriodQuestion& question, Period
   verdict.chance = grid.chance;
   set_level(level_on_grid(evidence, question, verdict), verdict);
   set_edges(edge_index(evidence.squared, grid.period), verdict);
-  verdict.certainty = fmt::format("all {} jumps on one grid of {} (chance {:.1e}{})", grid.edges, grid.period,
-                                  grid.chance, proven ? "" : "; too few jumps to be sure");
+  // The power of many jumps is below the smallest double.
+  const std::string chance = grid.chance < 1e-300 ? "< 1e-300" : fmt::format("{:.1e}", grid.chance);
+  verdict.certainty = fmt::format("all {} jumps on one grid of {} (chance {}{})", grid.edges, grid.period, chance,
+                                  proven ? "" : "; too few jumps to be sure");
   return true;
 }
 
