@@ -59,6 +59,8 @@ void print_finding(const DiagnosedScan& diagnosed) {
   fmt::print("{}: {} places, {} {:g} to {:g}, usual step {:g}; {}, {} rows{}\n", scan.origin, scan.points.size(),
              to_string(scan.axis), scan.points.front().at, scan.points.back().at, scan.losses().step(),
              to_string(scan.measure), scan.rows, scan.has_baseline ? ", loss against the baseline" : "");
+  if (scan.rows_left_out > 0)
+    fmt::print("left out    {} rows without a baseline, since others have one\n", scan.rows_left_out);
   if (found.period.is_found()) {
     const loss::ScanPeriod& search = found.period.search;
     fmt::print("period      {:g} {} (+- {:.2g}), {}\n", search.period, unit, search.resolution,

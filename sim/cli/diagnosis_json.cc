@@ -89,8 +89,10 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
       fmt::format(R"("file": {}, "axis": "{}", "unit": "{}", "measure": "{}", "loss_unit": "{}")",
                   quoted_text(scan.origin), to_string(scan.axis), unit_of(scan.axis), to_string(scan.measure),
                   unit_of(scan.measure)),
-      fmt::format(R"("places": {}, "rows": {}, "repeats": {}, "has_baseline": {}, "tokens_per_unit": {})",
-                  scan.points.size(), scan.rows, scan.repeats, scan.has_baseline, json_number(scan.tokens_per_unit())),
+      fmt::format(
+          R"("places": {}, "rows": {}, "repeats": {}, "has_baseline": {}, "rows_left_out": {}, "tokens_per_unit": {})",
+          scan.points.size(), scan.rows, scan.repeats, scan.has_baseline, scan.rows_left_out,
+          json_number(scan.tokens_per_unit())),
       fmt::format(R"("period": {})", period_json(found.period)),
       fmt::format(R"("block_dependence": {})", blocks_json(found.block_dependence)),
       fmt::format(R"("wave": {{"method": "{}", "period": {}, "power": {}, "p": {}, "lines": {}}})",

@@ -195,8 +195,6 @@ OutsideScan read_outside_scan(const config::CsvTable& table, const ScanReference
   const bool has_probe = has_column(table, "probe_type");
 
   std::vector<Row> rows(table.num_rows());
-  Scale scale{scan.measure};
-  double highest = reference.best_score;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Row& row = rows[i];
     row.at = table.number(i, axis, 0, kLongest);
@@ -207,8 +205,15 @@ OutsideScan read_outside_scan(const config::CsvTable& table, const ScanReference
     row.latency_ms = optional_number(table, i, "latency_ms", has_latency, {0, kMostMs});
     if (has_probe) row.probe = table.text(i, "probe_type");
     scan.has_baseline = scan.has_baseline || !std::isnan(row.baseline);
-    highest = std::max({highest, row.value, std::isnan(row.baseline) ? 0.0 : row.baseline});
   }
+  // Losses against a baseline and losses against nothing do not compare: where the gaps are regular, they would be a period.
+  if (scan.has_baseline) {
+    scan.rows_left_out =
+        static_cast<std::int64_t>(std::erase_if(rows, [](const Row& row) { return std::isnan(row.baseline); }));
+  }
+  Scale scale{scan.measure};
+  double highest = reference.best_score;
+  for (const Row& row : rows) highest = std::max({highest, row.value, std::isnan(row.baseline) ? 0.0 : row.baseline});
   if (scan.measure == ScanMeasure::score) {
     scan.best_score = highest;
     scale.best = std::max(1.0, highest);

@@ -3,7 +3,8 @@
 //
 // Columns: one of position (tokens), prefix_tokens, prefix_chars; one of correct (0 or 1), score (>= 0, more is better), logprob (of the
 // answer, natural log). Optional: baseline (the same measure without compression), control (the same with the fact removed), repeat,
-// probe_type, tokens (prompt length in tokens), latency_ms. Others are ignored. Rows of one place are repeats and are averaged.
+// probe_type, tokens (prompt length in tokens), latency_ms. Others are ignored. Rows of one place are repeats and are averaged. Where some
+// rows have a baseline, those without are left out.
 //
 // Example: prefix_tokens,correct / 0,1 / 0,0 / 2,1 -> two places: success 0.5 (two repeats) and 1; loss 0.5 and 0.
 
@@ -33,8 +34,9 @@ inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 struct ScanPoint {
   double at = 0;  ///< on the axis
   double success =
-      0;            ///< 0..1: share correct; score (over the best one where scores exceed 1); exp(logprob - baseline)
-  double loss = 0;  ///< baseline - measure; without a baseline: 1, the best score or 0, minus measure
+      0;  ///< 0..1: share correct; score (over the best one where scores exceed 1); exp(logprob - baseline)
+  double loss =
+      0;  ///< baseline - measure; without a baseline: 1 (scores: the best one where they exceed 1; logprob: 0) - measure
   double control = kNotMeasured;  ///< success with the fact removed
   double tokens = kNotMeasured;
   double latency_ms = kNotMeasured;
@@ -45,9 +47,10 @@ struct OutsideScan {
   std::string origin;  ///< file
   ScanAxis axis = ScanAxis::position;
   ScanMeasure measure = ScanMeasure::correct;
-  bool has_baseline = false;      ///< some rows have one, and it was used
-  double best_score = 0;          ///< highest score or baseline; 0: no scores
-  std::vector<ScanPoint> points;  ///< ascending in `at`, one a place
+  bool has_baseline = false;       ///< some rows have one, and it was used
+  std::int64_t rows_left_out = 0;  ///< without a baseline where others have one; not in `rows`
+  double best_score = 0;           ///< highest score or baseline; 0: no scores
+  std::vector<ScanPoint> points;   ///< ascending in `at`, one a place
   std::int64_t rows = 0;
   std::int64_t repeats = 0;  ///< fewest rows of a place
 
@@ -78,7 +81,7 @@ struct ScanReference {
 
 /// Two scans measured against the same, so that their losses can be subtracted: the best score is that of both, and
 /// where one has no baselines, the other's are not used.
-/// Example: scores of 0.9 everywhere before and of 0.55 after: losses 0 and 0.35 (each against its own best: 0 and 0).
+/// Example: scores of 90 everywhere before and of 45 after: losses 0 and 45 (each against its own best: 0 and 0).
 /// @throws as read_outside_scan
 [[nodiscard]] std::pair<OutsideScan, OutsideScan> read_scans_to_compare(const config::CsvTable& before,
                                                                         const config::CsvTable& after);

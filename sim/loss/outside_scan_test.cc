@@ -38,13 +38,27 @@ TEST(OutsideScan, RepeatsOfAPlaceAreAveragedAndPlacesSorted) {
 
 // logprob -2.5 against -0.5: two nats lost, e^-2 of the probability left; better than the baseline counts as full success.
 TEST(OutsideScan, LogprobLosesNatsAgainstItsBaseline) {
-  const OutsideScan scan = read("position,logprob,baseline\n8,-2.5,-0.5\n16,-0.2,-0.5\n24,-1,\n");
+  const OutsideScan scan = read("position,logprob,baseline\n8,-2.5,-0.5\n16,-0.2,-0.5\n");
   EXPECT_TRUE(scan.has_baseline);
   EXPECT_DOUBLE_EQ(scan.points[0].loss, 2);
   EXPECT_DOUBLE_EQ(scan.points[0].success, std::exp(-2.0));
   EXPECT_DOUBLE_EQ(scan.points[1].loss, -0.3);
   EXPECT_EQ(scan.points[1].success, 1);
-  EXPECT_EQ(scan.points[2].loss, 1);  // an empty baseline is no baseline
+}
+
+// -2 against -1.98 loses 0.02, -2 against nothing would lose 2: every other row without a baseline is no loss of 2 at every other place.
+TEST(OutsideScan, RowsWithoutTheBaselineThatOthersHaveAreLeftOut) {
+  const OutsideScan scan = read("position,logprob,baseline\n8,-2,-1.98\n16,-2,\n24,-2,-1.98\n32,-2,\n");
+  EXPECT_EQ(scan.rows, 2);
+  EXPECT_EQ(scan.rows_left_out, 2);
+  ASSERT_EQ(scan.points.size(), 2U);
+  EXPECT_NEAR(scan.points[1].loss, 0.02, 1e-12);
+  EXPECT_EQ(scan.points[1].at, 24);
+  // The other side: no row has one.
+  const OutsideScan none = read("position,logprob,baseline\n8,-2,\n16,-2,\n");
+  EXPECT_FALSE(none.has_baseline);
+  EXPECT_EQ(none.rows_left_out, 0);
+  EXPECT_EQ(none.points[0].loss, 2);
 }
 
 TEST(OutsideScan, ScoresAboveOneAreMeasuredAgainstTheBest) {
