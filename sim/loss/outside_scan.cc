@@ -81,7 +81,7 @@ struct Row {
 /// How a measure becomes a success and a loss.
 struct Scale {
   ScanMeasure measure;
-  double best = 1;  ///< highest score or baseline, where some exceed 1
+  double best = 1;  ///< a full score: 1, or the highest score or baseline where some exceed 1
 
   [[nodiscard]] double success(double value, double baseline) const {
     switch (measure) {
@@ -94,13 +94,13 @@ struct Scale {
     }
     return 0;
   }
-  [[nodiscard]] double reference(double baseline, double best_value) const {
+  [[nodiscard]] double reference(double baseline) const {
     if (!std::isnan(baseline)) return baseline;
     switch (measure) {
       case ScanMeasure::correct:
         return 1;
       case ScanMeasure::score:
-        return best_value;
+        return best;
       case ScanMeasure::logprob:
         return 0;
     }
@@ -231,7 +231,7 @@ OutsideScan read_outside_scan(const config::CsvTable& table, const ScanReference
     for (; end < rows.size() && rows[end].at == rows[begin].at; ++end) {
       const Row& row = rows[end];
       success.add(scale.success(row.value, row.baseline));
-      loss.add(scale.reference(row.baseline, highest) - row.value);
+      loss.add(scale.reference(row.baseline) - row.value);
       if (!std::isnan(row.control)) control.add(scale.success(row.control, row.baseline));
       tokens.add(row.tokens);
       latency.add(row.latency_ms);

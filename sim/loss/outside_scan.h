@@ -36,7 +36,7 @@ struct ScanPoint {
   double success =
       0;  ///< 0..1: share correct; score (over the best one where scores exceed 1); exp(logprob - baseline)
   double loss =
-      0;  ///< baseline - measure; without a baseline: 1 (scores: the best one where they exceed 1; logprob: 0) - measure
+      0;  ///< reference - measure; reference: the baseline, or without one 1 (best score where some exceed 1; logprob: 0)
   double control = kNotMeasured;  ///< success with the fact removed
   double tokens = kNotMeasured;
   double latency_ms = kNotMeasured;

@@ -61,10 +61,12 @@ TEST(OutsideScan, RowsWithoutTheBaselineThatOthersHaveAreLeftOut) {
   EXPECT_EQ(none.points[0].loss, 2);
 }
 
+// Success and loss have one reference: a full score of 1, or the best one where some exceed it.
 TEST(OutsideScan, ScoresAboveOneAreMeasuredAgainstTheBest) {
   const OutsideScan within = read("position,score\n0,0.25\n8,0.5\n");
   EXPECT_EQ(within.points[0].success, 0.25);
-  EXPECT_EQ(within.points[0].loss, 0.25);  // against the best, 0.5
+  EXPECT_EQ(within.points[0].loss, 0.75);
+  EXPECT_EQ(read("position,score\n0,0\n8,0\n").points[0].loss, 1);
   const OutsideScan above = read("position,score\n0,20\n8,80\n");
   EXPECT_EQ(above.points[0].success, 0.25);
   EXPECT_EQ(above.points[0].loss, 60);

@@ -97,6 +97,27 @@ TEST(Symptoms, AreThoseOfThisScan) {
   EXPECT_THAT(names(symptoms_of(moved, diagnose(moved))), Not(Contains("flips_with_prefix")));
 }
 
+// Nothing lost is harmless only where the answer comes: scores of 0 everywhere, and answers that fail with the full cache too.
+TEST(Symptoms, NothingIsHarmlessWhereNothingAnswers) {
+  using ::testing::ElementsAre;
+  std::string zero = "position,score\n";
+  std::string hard = "position,correct,baseline\n";
+  std::string fine = "position,correct,baseline\n";
+  for (int at = 0; at < 512; at += 8) {
+    zero += fmt::format("{},0\n", at);
+    hard += fmt::format("{},0,0\n", at);
+    fine += fmt::format("{},1,1\n", at);
+  }
+  const auto of = [](const std::string& text) {
+    const OutsideScan scan = read(text);
+    return names(symptoms_of(scan, diagnose(scan)));
+  };
+  EXPECT_THAT(of(zero), ElementsAre("fails_everywhere"));
+  EXPECT_EQ(diagnose(read(zero)).cost.worst_loss, 1);
+  EXPECT_THAT(of(hard), ElementsAre("fails_without_compression"));
+  EXPECT_THAT(of(fine), ElementsAre("no_compression_seen"));
+}
+
 TEST(Symptoms, LatencySpikesHaveTheirOwnPeriod) {
   std::string text = "prefix_tokens,correct,latency_ms\n";
   RandomStream random(3, "test.latency");

@@ -167,8 +167,8 @@ ScanSeries without_period(const std::string& shape, std::uint64_t seed) {
 // shapes of 10 scans at a nominal 1 %: 0.6 are expected; five or more of 60 have probability 0.03 %, three or more of 10 0.01 % (binomial).
 TEST(ScanPeriod, IrregularFailuresRarelyHaveOne) {
   int alarms = 0;
-  for (const char* shape : {"two equal dips", "three dips", "random blocks", "middle", "second half",
-                            "repeats in a U"}) {
+  for (const char* shape :
+       {"two equal dips", "three dips", "random blocks", "middle", "second half", "repeats in a U"}) {
     int of_shape = 0;
     for (std::uint64_t seed = 0; seed < 10; ++seed)
       of_shape += search_scan_period(without_period(shape, seed), seed).p <= 0.01 ? 1 : 0;

@@ -43,7 +43,8 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
                       "ask for something that is in one place only (a random code)",
                       "change the probe; nothing else here counts"});
   }
-  if (nothing_is_lost(scan)) {
+  const bool is_nothing_lost = nothing_is_lost(scan);
+  if (is_nothing_lost && cost.mean_success >= kFails) {
     result.push_back({"no_compression_seen", "no loss at any place",
                       "compression configured but not at work, or harmless for this probe",
                       "is the attended KV length in the engine's log below the sequence length? block_size, "
@@ -80,7 +81,12 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
                       "an average hides single places: a fact is lost where a block is",
                       "report worst place and stability beside the mean", "gate on --min-stability; see the remedies"});
   }
-  if (cost.mean_success < kFloor) {
+  if (is_nothing_lost && cost.mean_success < kFails) {
+    result.push_back({"fails_without_compression",
+                      fmt::format("mean success {:.2f}, and no more with the full cache", cost.mean_success),
+                      "the probe is too hard for the model, or the answer is not compared as it is written",
+                      "the same probe in a short context", "an easier probe; nothing here says what compression does"});
+  } else if (cost.mean_success < kFloor) {
     result.push_back({"fails_everywhere", fmt::format("mean success {:.2f}", cost.mean_success),
                       "too little is kept: no freely chosen block is left, or the codec is too coarse",
                       "the same scan at a milder ratio; count the free blocks (blocks kept less the protected ones)",
