@@ -139,6 +139,15 @@ TEST(ImportEngine, SwitchesHaveTheirKeys) {
             "max_num_batched_tokens: 2048, data_parallel: 2, prefix_caching: false, scheduling_policy: priority}");
   EXPECT_EQ(engine_line("sglang --mem-fraction-static 0.8 --chunked-prefill-size -1 --max-running-requests 8"),
             "engine: {kind: sglang, gpu_memory_utilization: 0.8, max_num_seqs: 8}");
+  // 31,984 tokens are 1,999 blocks of 16, beside the null block.
+  EXPECT_EQ(engine_line("sglang --page-size 16 --max-total-tokens 31984 --enable-priority-scheduling "
+                        "--schedule-low-priority-values-first"),
+            "engine: {kind: sglang, num_blocks: 2000, scheduling_policy: priority}");
+  EXPECT_EQ(engine_line("# it's --page-size 8\nsglang --max-running-requests 8 --disable-radix-cache\n# comment\n"),
+            "engine: {kind: sglang, max_num_seqs: 8, prefix_caching: false}");
+  EXPECT_EQ(engine_line("kv_cache_config:\n  tokens_per_block: 16\n  max_tokens: 31984\n"),
+            "engine: {kind: trtllm, num_blocks: 2000}");
+  EXPECT_THAT(imported("sglang --enable-priority-scheduling").left_out, Contains(HasSubstr("higher values first")));
   EXPECT_EQ(engine_line("trtllm-serve M --free_gpu_memory_fraction 0.7 --max_num_tokens 512 "
                         "--capacity_scheduler_policy MAX_UTILIZATION"),
             "engine: {kind: trtllm, gpu_memory_utilization: 0.7, max_num_batched_tokens: 512, "

@@ -59,6 +59,12 @@ struct Stack {
 /// requests whose attended KV is shorter than their sequence.
 void read_log(const StackText& text, Imported& imported);
 
+/// The engine's blocks, null block included, of a cache given in tokens.
+[[nodiscard]] inline std::optional<std::int64_t> blocks_of(std::optional<std::int64_t> tokens, std::int64_t page_size) {
+  if (!tokens || *tokens < page_size || page_size < 1) return std::nullopt;
+  return *tokens / page_size + 1;
+}
+
 /// Only the first `sinks` and the newest `window` positions are attended: what is left of any longer context.
 [[nodiscard]] std::string streaming_compression(std::int64_t sinks, std::int64_t window);
 

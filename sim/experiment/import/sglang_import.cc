@@ -25,10 +25,11 @@ bool recognises(const StackText& text) {
 }
 
 /// The switches of the scheduler.
-ImportedEngine engine_of(const StackText& text, std::vector<std::string>& left_out) {
+ImportedEngine engine_of(const StackText& text, std::int64_t page_size, std::vector<std::string>& left_out) {
   ImportedEngine engine;
   engine.kind = "sglang";
   engine.memory_share = text.number({"mem_fraction_static"});
+  engine.num_blocks = blocks_of(text.integer({"max_total_tokens"}), page_size);
   engine.max_num_seqs = text.integer({"max_running_requests"});
   if (text.value({"chunked_prefill_size"}).value_or("") == "-1") {
     left_out.emplace_back("chunked_prefill_size -1: the engine here computes prompts in pieces");
@@ -37,6 +38,14 @@ ImportedEngine engine_of(const StackText& text, std::vector<std::string>& left_o
   }
   engine.data_parallel = text.integer({"dp", "dp_size", "data_parallel_size"});
   engine.has_prefix_caching = !text.is_true({"disable_radix_cache"});
+  if (text.is_true({"enable_priority_scheduling"})) {
+    // Here, as in vLLM, the lower value goes first.
+    if (text.is_true({"schedule_low_priority_values_first"})) {
+      engine.scheduling_policy = "priority";
+    } else {
+      left_out.emplace_back("enable_priority_scheduling: higher values first; here lower ones (negate them)");
+    }
+  }
   if (const auto policy = text.value({"schedule_policy"}); policy && *policy != "fcfs") {
     left_out.push_back(fmt::format("schedule_policy {}: the engine here takes requests as they arrive", *policy));
   }
@@ -55,7 +64,7 @@ Imported read(const StackText& text) {
   imported.pipeline_parallel = text.integer({"pp", "pp_size", "pipeline_parallel_size"}).value_or(1);
   imported.has_expert_parallel =
       text.is_true({"enable_ep_moe"}) || text.integer({"ep", "ep_size", "expert_parallel_size"}).value_or(1) > 1;
-  imported.engine = engine_of(text, imported.left_out);
+  imported.engine = engine_of(text, imported.page_size, imported.left_out);
   if (imported.engine.has_prefix_caching) {
     imported.keeps.emplace_back("radix cache: equal prefixes share tokens; what is reused is exact");
   }

@@ -94,6 +94,8 @@ std::vector<std::string> shell_words(const std::string& text) {
       if (has_word) words.push_back(std::move(word));
       word.clear();
       has_word = false;
+    } else if (c == '#' && !has_word && index + 1 < text.size() && is_blank(text[index + 1])) {
+      while (index + 1 < text.size() && text[index + 1] != '\n') ++index;  // a comment; a log's "#token:" is none
     } else {
       word += c;
       has_word = true;

@@ -45,10 +45,11 @@ std::optional<std::int64_t> shortest_window(const StackText& text) {
 }
 
 /// The switches of the scheduler.
-ImportedEngine engine_of(const StackText& text) {
+ImportedEngine engine_of(const StackText& text, std::int64_t page_size) {
   ImportedEngine engine;
   engine.kind = "trtllm";
   engine.memory_share = text.number({"free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction"});
+  engine.num_blocks = blocks_of(text.integer({"kv_cache_config_max_tokens"}), page_size);
   engine.max_num_seqs = text.integer({"max_batch_size"});
   engine.max_num_batched_tokens = text.integer({"max_num_tokens"});
   engine.has_prefix_caching = !text.is_false({"enable_block_reuse"});
@@ -74,7 +75,7 @@ Imported read(const StackText& text) {
   imported.tensor_parallel = text.integer({"tp_size", "tensor_parallel_size"}).value_or(1);
   imported.pipeline_parallel = text.integer({"pp_size", "pipeline_parallel_size"}).value_or(1);
   imported.has_expert_parallel = text.integer({"ep_size", "moe_expert_parallel_size"}).value_or(1) > 1;
-  imported.engine = engine_of(text);
+  imported.engine = engine_of(text, imported.page_size);
   const std::int64_t sinks = text.integer({"sink_token_length"}).value_or(0);
   if (const auto window = shortest_window(text);
       window && *window > sinks && (!imported.context_tokens || *window < *imported.context_tokens)) {
@@ -85,6 +86,9 @@ Imported read(const StackText& text) {
   }
   if (imported.engine.has_prefix_caching) {
     imported.keeps.emplace_back("block reuse: equal prefixes share blocks; what is reused is exact");
+  }
+  if (text.is_true({"enable_chunked_prefill"})) {
+    imported.keeps.emplace_back("chunked prefill: the prompt is computed in pieces; the cache is the same");
   }
   if (text.value({"host_cache_size"})) {
     imported.keeps.emplace_back("host_cache_size: blocks are copied to host memory and back unchanged");
