@@ -68,6 +68,18 @@ def test_emitted_flags_are_those_of_the_choice(plan):
     assert kvtide("plan", plan, "--emit", "ollama").returncode == 2
 
 
+@pytest.mark.parametrize("stack", ["vllm", "sglang"])
+def test_an_emitted_command_is_imported_as_the_engine_that_was_judged(plan, tmp_path, stack):
+    keys = "num_blocks: 500, scheduling_policy: priority, prefix_caching: false"
+    plan.write_text(f"{plan.read_text()}engine: {{kind: {stack}, {keys}}}\n")
+    script = tmp_path / "serve.sh"
+    script.write_text(kvtide("plan", plan, "--emit", stack, "--quiet").stdout)
+    imported = kvtide("import", script).stdout
+    engine = next(line for line in imported.splitlines() if "engine: {" in line)
+    assert f"kind: {stack}" in engine and all(key in engine for key in keys.split(", "))
+    assert "cache: {page_size: 16}" in imported and "Not understood" not in imported
+
+
 def test_nothing_possible_is_exit_code_1_with_reasons(plan):
     done = kvtide("plan", plan, "--quiet", "--set", "plan.slo.tpot_p95=1 us")
     assert done.returncode == 1 and "with every request alone" in done.stdout

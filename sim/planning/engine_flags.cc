@@ -49,6 +49,29 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
+/// Of given blocks, of which one is the null block.
+std::int64_t usable_tokens(const experiment::ServingSetting& engine, std::int64_t page_size) {
+  return (engine.num_blocks - 1) * page_size;
+}
+
+/// What was judged that the stack has no flag for, as comments.
+std::string left_out(const std::string& stack, const experiment::ServingSetting& engine) {
+  std::string keys;
+  const auto add = [&](bool is_asked, const std::string& key) {
+    if (is_asked) keys += (keys.empty() ? "" : ", ") + key;
+  };
+  add(engine.watermark > 0, fmt::format("watermark {}", engine.watermark));
+  add(engine.swap_space > 0, fmt::format("swap_space {:.0f} B", engine.swap_space));
+  add(engine.scheduling == serving::SchedulingPolicy::priority && stack == "trtllm", "scheduling_policy priority");
+  add(engine.routing == serving::Routing::least_loaded, "routing least_loaded (the router's in front)");
+  std::string text;
+  if (engine.engine != stack) {
+    text += fmt::format("# Judged as {} shares memory and schedules, not as {} does.\n", engine.engine, stack);
+  }
+  if (!keys.empty()) text += fmt::format("# Judged with what {} has no flag for: {}.\n", stack, keys);
+  return text;
+}
+
 std::string vllm_command(const Plan& plan, const Candidate& best, const experiment::ServingSetting& engine,
                          const std::string& type) {
   std::string text =
@@ -58,29 +81,41 @@ std::string vllm_command(const Plan& plan, const Candidate& best, const experime
   text += fmt::format(" \\\n  --max-num-seqs {} --max-num-batched-tokens {}", best.max_num_seqs,
                       engine.max_num_batched_tokens);
   if (engine.max_model_len > 0) text += fmt::format(" --max-model-len {}", engine.max_model_len);
+  if (engine.num_blocks > 0) text += fmt::format(" --num-gpu-blocks-override {}", engine.num_blocks);
+  if (engine.scheduling == serving::SchedulingPolicy::priority) text += " --scheduling-policy priority";
   if (!engine.prefix_caching) text += " --no-enable-prefix-caching";
   if (!type.empty()) text += fmt::format(" \\\n  --kv-cache-dtype {}", type);
   return text;
 }
 
 std::string sglang_command(const Plan& plan, const Candidate& best, const experiment::ServingSetting& engine,
-                           const std::string& type) {
+                           std::int64_t page_size, const std::string& type) {
   std::string text = fmt::format(
       "python -m sglang.launch_server --model-path {} \\\n  --tp-size {} --max-running-requests {} "
-      "--chunked-prefill-size {}",
-      shell_word(plan.model), best.tensor_parallel, best.max_num_seqs, engine.max_num_batched_tokens);
+      "--chunked-prefill-size {} --page-size {}",
+      shell_word(plan.model), best.tensor_parallel, best.max_num_seqs, engine.max_num_batched_tokens, page_size);
   if (engine.engine == "sglang" && engine.memory_share > 0) {
     text += fmt::format(" --mem-fraction-static {}", engine.memory_share);
   }
   if (engine.max_model_len > 0) text += fmt::format(" --context-length {}", engine.max_model_len);
+  if (engine.num_blocks > 0) text += fmt::format(" --max-total-tokens {}", usable_tokens(engine, page_size));
+  if (engine.scheduling == serving::SchedulingPolicy::priority) {
+    text += " --enable-priority-scheduling --schedule-low-priority-values-first";
+  }
   if (!engine.prefix_caching) text += " --disable-radix-cache";
   if (!type.empty()) text += fmt::format(" \\\n  --kv-cache-dtype {}", type);
   return text;
 }
 
 std::string trtllm_command(const Plan& plan, const Candidate& best, const experiment::ServingSetting& engine,
-                           const std::string& type) {
-  std::string yaml = fmt::format("kv_cache_config:\n  enable_block_reuse: {}\n", engine.prefix_caching);
+                           std::int64_t page_size, const std::string& type) {
+  std::string yaml = "enable_chunked_prefill: true\n";
+  if (engine.engine == "trtllm" && !engine.evicts_none) {
+    yaml += "scheduler_config:\n  capacity_scheduler_policy: MAX_UTILIZATION\n";
+  }
+  yaml += fmt::format("kv_cache_config:\n  enable_block_reuse: {}\n  tokens_per_block: {}\n", engine.prefix_caching,
+                      page_size);
+  if (engine.num_blocks > 0) yaml += fmt::format("  max_tokens: {}\n", usable_tokens(engine, page_size));
   if (engine.engine == "trtllm") yaml += fmt::format("  free_gpu_memory_fraction: {}\n", engine.memory_share);
   if (!type.empty()) yaml += fmt::format("  dtype: {}\n", type);
   std::string text = fmt::format(
@@ -154,9 +189,11 @@ std::string emitted_setting(const std::string& stack, const Plan& plan, const Pl
     text += fmt::format("# {} has no flag for this treatment of the cache; it needs a method of its own: {}\n", stack,
                         one_line(experiment::compression_text(policy.run.setting)));
   }
+  text += left_out(stack, engine);
+  const std::int64_t page_size = policy.run.setting.page_size;
   text += (stack == "vllm"     ? vllm_command(plan, best, engine, type)
-           : stack == "sglang" ? sglang_command(plan, best, engine, type)
-                               : trtllm_command(plan, best, engine, type)) +
+           : stack == "sglang" ? sglang_command(plan, best, engine, page_size, type)
+                               : trtllm_command(plan, best, engine, page_size, type)) +
           "\n\n" + padding_text(policy.setting);
   if (policy.loses_nothing()) return text + "# Probe set: none, the cache loses nothing.\n";
   text += fmt::format(

@@ -98,6 +98,44 @@ TEST(EmittedSetting, AnotherEnginesMemoryShareIsNotVllms) {
   EXPECT_THAT(emitted_setting("vllm", Plan{}, outcome), Not(HasSubstr("--gpu-memory-utilization")));
 }
 
+// 2,000 blocks of 16 tokens, one of them the null block: 31,984 tokens. vLLM counts that block, too.
+TEST(EmittedSetting, IsTheEngineThatWasJudged) {
+  PlanOutcome outcome = chosen(kv::Compression{});
+  experiment::ServingSetting& engine = *outcome.policies[0].run.setting.serving;
+  engine.num_blocks = 2000;
+  engine.scheduling = serving::SchedulingPolicy::priority;
+  const std::string vllm = emitted_setting("vllm", Plan{}, outcome);
+  EXPECT_THAT(vllm, HasSubstr("--num-gpu-blocks-override 2000"));
+  EXPECT_THAT(vllm, HasSubstr("--scheduling-policy priority"));
+  EXPECT_THAT(vllm, Not(HasSubstr("# Judged")));
+  engine.engine = "sglang";
+  const std::string sglang = emitted_setting("sglang", Plan{}, outcome);
+  EXPECT_THAT(sglang, HasSubstr("--page-size 16"));
+  EXPECT_THAT(sglang, HasSubstr("--max-total-tokens 31984"));
+  EXPECT_THAT(sglang, HasSubstr("--enable-priority-scheduling --schedule-low-priority-values-first"));
+  engine.engine = "trtllm";
+  engine.evicts_none = false;
+  const std::string trtllm = emitted_setting("trtllm", Plan{}, outcome);
+  EXPECT_THAT(trtllm, HasSubstr("\nscheduler_config:\n  capacity_scheduler_policy: MAX_UTILIZATION\n"));
+  EXPECT_THAT(trtllm, HasSubstr("\n  tokens_per_block: 16\n  max_tokens: 31984\n"));
+  EXPECT_THAT(trtllm, HasSubstr("# Judged with what trtllm has no flag for: scheduling_policy priority.\n"));
+  engine.evicts_none = true;
+  EXPECT_THAT(emitted_setting("trtllm", Plan{}, outcome), Not(HasSubstr("scheduler_config")));
+}
+
+TEST(EmittedSetting, NamesWhatWasJudgedAndHasNoFlag) {
+  PlanOutcome outcome = chosen(kv::Compression{});
+  experiment::ServingSetting& engine = *outcome.policies[0].run.setting.serving;
+  engine.watermark = 0.05;
+  engine.swap_space = 4e9;
+  engine.routing = serving::Routing::least_loaded;
+  EXPECT_THAT(emitted_setting("vllm", Plan{}, outcome),
+              HasSubstr("# Judged with what vllm has no flag for: watermark 0.05, swap_space 4000000000 B, routing "
+                        "least_loaded (the router's in front).\n"));
+  EXPECT_THAT(emitted_setting("sglang", Plan{}, outcome),
+              HasSubstr("# Judged as vllm shares memory and schedules, not as sglang does.\n"));
+}
+
 TEST(EmittedSetting, SaysWhereAStackHasNoFlag) {
   EXPECT_THAT(emitted_setting("vllm", Plan{}, chosen(stored_as("q4_0"))), HasSubstr("has no flag"));
   const std::string plain = emitted_setting("sglang", Plan{}, chosen(kv::Compression{}));
