@@ -45,7 +45,7 @@ std::string money(double usd) {
 }
 
 std::string milliseconds(double seconds) {
-  return std::isnan(seconds) ? "-" : fmt::format("{:.0f}", seconds * 1e3);
+  return std::isnan(seconds) ? "-" : planning::milliseconds_text(seconds);
 }
 
 /// Feasible candidates, best first.

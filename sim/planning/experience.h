@@ -24,4 +24,7 @@ struct Experience {
   [[nodiscard]] bool is_good() const { return broken.empty(); }
 };
 
+/// As objectives and latencies are shown, in ms: three significant digits, from 100 on whole. 0.0625 -> "62.5", 9.321 -> "9321".
+[[nodiscard]] std::string milliseconds_text(double seconds);
+
 }  // namespace kvtide::planning

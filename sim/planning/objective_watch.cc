@@ -19,6 +19,11 @@ double Latencies::at(std::int64_t percentile) const {
   return percentile == 50 ? p50 : percentile == 90 ? p90 : percentile == 95 ? p95 : p99;
 }
 
+std::string milliseconds_text(double seconds) {
+  const double ms = seconds * 1e3;
+  return ms < 99.95 ? fmt::format("{:.3g}", ms) : fmt::format("{:.0f}", ms);
+}
+
 const Latencies& Experience::of(Metric metric) const {
   return metric == Metric::ttft ? ttft : metric == Metric::tpot ? tpot : latency;
 }
@@ -45,8 +50,9 @@ bool ObjectiveWatch::observe(const serving::RequestTimes& times, bool is_last) {
                            : metric == Metric::tpot ? times.tpot_seconds()
                                                     : to_seconds(times.latency()) + ttft_offset_;
     if (seconds <= watched.objective.seconds || ++watched.late <= watched.most_late || !broken_.empty()) continue;
-    broken_ = fmt::format("{} over {:.0f} ms: {} of {} requests are late, allowed {}", watched.objective.name(),
-                          watched.objective.seconds * 1e3, watched.late, watched.requests, watched.most_late);
+    broken_ =
+        fmt::format("{} over {} ms: {} of {} requests are late, allowed {}", watched.objective.name(),
+                    milliseconds_text(watched.objective.seconds), watched.late, watched.requests, watched.most_late);
   }
   return !broken_.empty();
 }
@@ -83,8 +89,8 @@ Experience ObjectiveWatch::experience() const {
     const Objective& objective = watched.objective;
     const double seconds = experience.of(objective.metric).at(objective.percentile);
     if (std::isnan(seconds) || seconds <= objective.seconds) continue;  // NaN: nobody has a second token
-    experience.broken =
-        fmt::format("{} {:.0f} ms, allowed {:.0f} ms", objective.name(), seconds * 1e3, objective.seconds * 1e3);
+    experience.broken = fmt::format("{} {} ms, allowed {} ms", objective.name(), milliseconds_text(seconds),
+                                    milliseconds_text(objective.seconds));
     break;
   }
   return experience;
