@@ -67,10 +67,9 @@ double mean_decode_bytes(const Run& run, const kv::Compression& setting, const M
 /// whole: one page more does not fit, a length within the next block may.
 std::int64_t max_context(const Run& run, const kv::Compression& setting, const Model& model,
                          const kv::RecordedScores& scores, Bytes capacity) {
-  const double division = fullest_gpu_division(model, run.setting);
   const auto bytes = [&](std::int64_t tokens) {
-    const Bytes all = bytes_at(run, setting, model, scores, tokens + kv::mean_padding(setting));
-    return static_cast<Bytes>(static_cast<double>(all) / division);
+    const kv::ServedCache cache = held_cache(run, setting, model, scores, tokens + kv::mean_padding(setting));
+    return static_cast<Bytes>(fullest_gpu_bytes(cache, model, run.setting));
   };
   const Bytes limit = capacity / static_cast<Bytes>(run.setting.batch);
   const std::int64_t most = std::max<std::int64_t>(model.max_positions, run.setting.context_tokens);
@@ -127,16 +126,17 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
   // Padding is stored like any token; its length is that of the mean prefix.
   const kv::ServedCache served = held_cache(run, setting, model, scores, context + kv::mean_padding(setting));
   const Run plain = uncompressed(run);
-  const Bytes full = bytes_at(plain, kv::Compression{}, model, scores, context);
+  const kv::ServedCache whole = held_cache(plain, kv::Compression{}, model, scores, context);
+  const Bytes full = kv::sequence_bytes(whole, run.setting.page_size, run.setting.layout).total;
   const Bytes compressed = kv::sequence_bytes(served, run.setting.page_size, run.setting.layout).total;
   if (served.is_arbitrary) {
     result.warnings.push_back(fmt::format(
         "the trace has no free block of {} positions: which served blocks stay is arbitrary", setting.block_size));
   }
   const Bytes capacity = kv_capacity(gpu.profile(), weight_bytes_per_gpu(model, run.setting));
-  const double division = fullest_gpu_division(model, run.setting);
-  const auto sequences = [capacity, division](Bytes bytes) {
-    return bytes == 0 ? 0.0 : std::floor(static_cast<double>(capacity) * division / static_cast<double>(bytes));
+  const double of_gpu = fullest_gpu_bytes(served, model, run.setting);
+  const auto sequences = [capacity](double gpu_bytes) {
+    return gpu_bytes == 0 ? 0.0 : std::floor(static_cast<double>(capacity) / gpu_bytes);
   };
   auto& numbers = result.numbers;
   numbers["weight_bytes_per_gpu"] = static_cast<double>(weight_bytes_per_gpu(model, run.setting));
@@ -147,8 +147,8 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
   numbers["peak_bytes"] = peak_bytes(run, setting, model, scores, full, compressed);
   if (run.setting.schedule.decode_target > 0)
     numbers["decode_bytes_mean"] = mean_decode_bytes(run, setting, model, scores, context);
-  numbers["max_sequences_full"] = sequences(full);
-  numbers["max_sequences"] = sequences(compressed);
+  numbers["max_sequences_full"] = sequences(fullest_gpu_bytes(whole, model, run.setting));
+  numbers["max_sequences"] = sequences(of_gpu);
   numbers["max_context_tokens_full"] =
       static_cast<double>(max_context(plain, kv::Compression{}, model, scores, capacity));
   numbers["max_context_tokens"] = static_cast<double>(max_context(run, setting, model, scores, capacity));
@@ -164,7 +164,7 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
     numbers["overlap_share_compressed"] = extra / alone;
     numbers["overlap_share_gpu"] = extra * static_cast<double>(run.setting.batch) / held;
   }
-  const double needed = static_cast<double>(compressed) * static_cast<double>(run.setting.batch) / division;
+  const double needed = of_gpu * static_cast<double>(run.setting.batch);
   numbers["gpu_memory_bytes"] = static_cast<double>(gpu.profile().reported_bytes);
   numbers["kv_capacity_bytes"] = static_cast<double>(capacity);
   numbers["kv_batch_bytes"] = needed;

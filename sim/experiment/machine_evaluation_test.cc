@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "experiment/experiment.h"
 #include "experiment/run_evaluator.h"
 
@@ -39,6 +42,33 @@ TEST(MachineEvaluation, TheLargestOfUnevenPipelineStagesDecides) {
   EXPECT_DOUBLE_EQ(on(3).at("kv_batch_bytes"), 4 * kGiB * 11 / 32);
   EXPECT_NEAR(on(31).at("weight_bytes_per_gpu"), 8.03e9 * 2 / 16, 1e7);
   EXPECT_EQ(on(31).at("weight_bytes_per_gpu"), on(16).at("weight_bytes_per_gpu"));
+}
+
+// In every layer KV heads 0..3 of 8 keep all, 4..7 only 64 + 256 tokens. Engines divide heads in order: the first half of the ranks has whole
+// heads alone, is as full as without compression, and the others wait for it at every all-reduce. On one GPU half is saved, less the pages of 320.
+TEST(MachineEvaluation, ARankOfWholeHeadsGainsNothing) {
+  const auto file = std::filesystem::temp_directory_path() / "kvtide-whole-heads.tsv";
+  {
+    std::ofstream table(file);
+    for (int layer = 0; layer < 32; ++layer) table << "0.9\t0.9\t0.9\t0.9\t0.1\t0.1\t0.1\t0.1\n";
+  }
+  const auto on = [&](int ranks) {
+    return numbers(
+        "context_tokens: 131072\nbatch: 8\nmeasure: [memory, time]\nfidelity: roofline\n"
+        "compression: {preset: duoattention, share: 0.5, heads_file: " +
+        file.string() + "}\ntensor_parallel: " + std::to_string(ranks) + "\n");
+  };
+  const auto alone = on(1), two = on(2), eight = on(8);
+  std::filesystem::remove(file);
+  EXPECT_NEAR(alone.at("kv_batch_bytes"), 8 * 4096.0 * 32 * (131072 + 320) / 2, 1);
+  EXPECT_GT(alone.at("decode_speedup"), 1.5);
+  for (const auto& [ranks, got] : {std::pair{2, two}, {8, eight}}) {
+    EXPECT_EQ(got.at("max_sequences"), got.at("max_sequences_full")) << ranks;
+    EXPECT_EQ(got.at("max_context_tokens"), got.at("max_context_tokens_full")) << ranks;
+    EXPECT_DOUBLE_EQ(got.at("kv_batch_bytes"), 8 * 4096.0 * 32 * 131072 / ranks) << ranks;
+    EXPECT_LE(got.at("decode_speedup"), 1) << ranks;
+    EXPECT_GT(got.at("decode_speedup"), 0.98) << ranks;  // a kernel of each layer sees to the new token
+  }
 }
 
 // 12 sequences of 32,768 tokens fit (README): of 8 in a batch no second batch does.

@@ -103,12 +103,11 @@ TEST_F(Schedule, RecallIsPartOfTheStep) {
   EXPECT_EQ(with.at("decode_step_us_full"), without.at("decode_step_us_full"));
 }
 
-// 2 heads that read 100 pages of 4,096 B of K and of V: 1,638,400 B, 400 pages; 5 % of them, over two GPUs half.
+// 2 heads that read 100 pages of 4,096 B of K and of V: 1,638,400 B, 400 pages; 5 % of them.
 TEST_F(Schedule, RecallBringsWholePages) {
-  kv::LayerAttention layer;
-  layer.work.tasks = {{.streams = {{409600, 4096}, {409600, 4096}}, .count = 2}};
-  EXPECT_EQ(recall_work(layer, 50'000, 1), (gpu::HostTransferWork{.bytes = 81920, .num_pieces = 20}));
-  EXPECT_EQ(recall_work(layer, 50'000, 2), (gpu::HostTransferWork{.bytes = 40960, .num_pieces = 10}));
+  gpu::DecodeAttentionWork attention;
+  attention.tasks = {{.streams = {{409600, 4096}, {409600, 4096}}, .count = 2}};
+  EXPECT_EQ(recall_work(attention, 50'000), (gpu::HostTransferWork{.bytes = 81920, .num_pieces = 20}));
 }
 
 TEST_F(Schedule, SharedLayersHaveNoLossToShow) {

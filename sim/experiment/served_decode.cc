@@ -99,16 +99,26 @@ Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting) {
   return (all - repeated) * held / (ranks * layers) + repeated * held / layers;
 }
 
-gpu::HostTransferWork recall_work(const kv::LayerAttention& layer, kv::PartsPerMillion recall, std::int64_t num_gpus) {
+gpu::DecodeAttentionWork rank_attention(const kv::LayerAttention& layer, const Setting& setting) {
+  return gpu::share_of_rank(layer.work, layer.kind.num_kv_heads, layer.kind.is_latent, setting.tensor_parallel);
+}
+
+double fullest_gpu_bytes(const kv::ServedCache& cache, const Model& model, const Setting& setting) {
+  const std::vector<Bytes> ranks = kv::rank_bytes(cache, setting.page_size, setting.layout, setting.tensor_parallel);
+  return static_cast<double>(*std::ranges::max_element(ranks)) * static_cast<double>(largest_stage(model, setting)) /
+         static_cast<double>(model.num_layers);
+}
+
+gpu::HostTransferWork recall_work(const gpu::DecodeAttentionWork& attention, kv::PartsPerMillion recall) {
   double bytes = 0, pieces = 0;
-  for (const gpu::AttentionTask& task : layer.work.tasks) {
+  for (const gpu::AttentionTask& task : attention.tasks) {
     for (const gpu::PageStream& stream : task.streams) {
       const double read = static_cast<double>(stream.bytes) * static_cast<double>(task.count);
       bytes += read;
       pieces += read / static_cast<double>(std::max<Bytes>(1, stream.chunk_bytes));
     }
   }
-  const double share = static_cast<double>(recall) * 1e-6 / static_cast<double>(num_gpus);
+  const double share = static_cast<double>(recall) * 1e-6;
   return {.bytes = static_cast<Bytes>(std::llround(bytes * share)),
           .num_pieces = static_cast<std::int64_t>(std::ceil(pieces * share))};
 }
@@ -128,7 +138,6 @@ SteppedDecode step_through(const Run& run, const kv::Compression& setting, const
   SteppedDecode decode;
   decode.first_position = asked.context_tokens - num_steps + 1;
   const gpu::DecoderShape shape = decoder_shape(model, asked, cache.attention());
-  const std::int64_t num_gpus = cache_division(model, asked) / asked.pipeline_parallel;
   std::vector<Picoseconds> recalls;
   const auto work_of = [&](std::int64_t) {
     Picoseconds recall{0};
@@ -149,7 +158,8 @@ SteppedDecode step_through(const Run& run, const kv::Compression& setting, const
         work.compression.insert(work.compression.end(), count - stored, gpu::CompressBlocksWork{});
       }
       if (is_compressed && asked.schedule.recall > 0)
-        recall += gpu.host_transfer(recall_work(layer, asked.schedule.recall, num_gpus)).duration * layer.num_layers;
+        recall += gpu.host_transfer(recall_work(rank_attention(layer, asked), asked.schedule.recall)).duration *
+                  layer.num_layers;
     }
     recalls.push_back(recall);
     return work;

@@ -18,11 +18,10 @@ namespace kvtide::experiment {
 [[nodiscard]] std::int64_t num_decode_steps(const kv::Compression& setting, const kv::CacheSchedule& schedule,
                                             std::int64_t context_tokens);
 
-/// Pages that one layer brings from host memory in a decode step: `recall` of what the step reads, over the GPUs that share
-/// it. The layer's query decides which, so nothing hides the time; host memory has a copy of all, so nothing goes back.
+/// Pages that one layer of a GPU brings from host memory in a decode step: `recall` of what it reads there. The layer's query
+/// decides which, so nothing hides the time; host memory has a copy of all, so nothing goes back.
 /// Example: 2 heads that read 100 pages of 4,096 B for K and V each, recall 0.05: 81,920 B in 20 pieces.
-[[nodiscard]] gpu::HostTransferWork recall_work(const kv::LayerAttention& layer, kv::PartsPerMillion recall,
-                                                std::int64_t num_gpus);
+[[nodiscard]] gpu::HostTransferWork recall_work(const gpu::DecodeAttentionWork& attention, kv::PartsPerMillion recall);
 
 /// The matrices of a model, divided as the setting says; what mixes tokens comes from the cache.
 /// @param attention  of the served cache: layers that read alike, together all of them
@@ -33,8 +32,15 @@ namespace kvtide::experiment {
 /// Example: 8 KV heads on 16 ranks: 8. A latent vector is on every rank: 1.
 [[nodiscard]] std::int64_t cache_division(const Model& model, const Setting& setting);
 
+/// A layer's attention on the rank that reads most (gpu::share_of_rank()).
+[[nodiscard]] gpu::DecodeAttentionWork rank_attention(const kv::LayerAttention& layer, const Setting& setting);
+
+/// Of one sequence, on the GPU that is full first: the fullest rank (kv::rank_bytes()) of the stage with most layers.
+/// Approximation: layers are alike.
+[[nodiscard]] double fullest_gpu_bytes(const kv::ServedCache& cache, const Model& model, const Setting& setting);
+
 /// How many times the fullest GPU's part one sequence's cache is: cache_division(), less where stages have different numbers of layers.
-/// Approximation: layers are alike. Example: 32 layers on 31 stages: one stage holds 2, 32 / 2 = 16; on 32 or 2 stages 32 or 2.
+/// Approximation: layers and heads are alike. Example: 32 layers on 31 stages: one stage holds 2, 32 / 2 = 16; on 32 or 2 stages 32 or 2.
 [[nodiscard]] double fullest_gpu_division(const Model& model, const Setting& setting);
 
 /// Weights on the fullest of the GPUs that share the model: an equal part of the largest stage's layers, except that with

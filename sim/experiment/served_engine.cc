@@ -62,23 +62,27 @@ struct EntryWork {
   bool is_fp8 = false;  // of all of them
 };
 
-EntryWork entry_work(const std::vector<kv::LayerAttention>& attention) {
+/// Each layer waits for the rank that reads most in it; an entry is one of `rank`, whose number the engine counts.
+EntryWork entry_work(const std::vector<kv::LayerAttention>& attention, const Setting& setting, std::int64_t rank) {
   EntryWork sums;
   double entries = 0, chunks = 0;
   for (const kv::LayerAttention& layer : attention) {
     if (!keeps_all(layer.kind)) continue;
     sums.is_fp8 = layer.work.has_fp8_entries;
-    for (const gpu::AttentionTask& task : layer.work.tasks) {
+    for (const gpu::AttentionTask& task : rank_attention(layer, setting).tasks) {
       const auto count = static_cast<double>(layer.num_layers * task.count);
       for (const gpu::PageStream& stream : task.streams) {
         const double bytes = count * static_cast<double>(stream.bytes);
         sums.bytes += bytes;
         chunks += bytes / static_cast<double>(std::max<Bytes>(1, stream.chunk_bytes));
       }
-      entries += count * static_cast<double>(task.num_entries);
       sums.dequantized_elements += count * task.dequantized_elements;
       sums.reconstruction_macs += count * task.reconstruction_macs;
     }
+    const gpu::DecodeAttentionWork own =
+        gpu::part_of_rank(layer.work, layer.kind.num_kv_heads, layer.kind.is_latent, setting.tensor_parallel, rank);
+    for (const gpu::AttentionTask& task : own.tasks)
+      entries += static_cast<double>(layer.num_layers * task.count) * static_cast<double>(task.num_entries);
   }
   if (entries == 0) return {};
   return {.bytes = sums.bytes / entries,
@@ -86,6 +90,12 @@ EntryWork entry_work(const std::vector<kv::LayerAttention>& attention) {
           .dequantized_elements = sums.dequantized_elements / entries,
           .reconstruction_macs = sums.reconstruction_macs / entries,
           .is_fp8 = sums.is_fp8};
+}
+
+/// The rank that is full first; the first of equal ones.
+std::int64_t fullest_rank(const kv::ServedCache& cache, const Setting& setting) {
+  const std::vector<Bytes> bytes = kv::rank_bytes(cache, setting.page_size, setting.layout, setting.tensor_parallel);
+  return std::ranges::max_element(bytes) - bytes.begin();
 }
 
 const kv::Quantize* quantize_stage(const kv::Compression& setting) {
@@ -134,10 +144,12 @@ serving::MachineStepTime::Options::Compression compression_of(const Run& run, co
 
 CompressedShare compressed_share(const Run& run, const kv::Compression& setting, const Model& model,
                                  const kv::RecordedScores& scores, std::int64_t context) {
-  const HeldEntries entries = held_entries(kv::serve(model, setting, scores, context));
+  const kv::ServedCache compressed = kv::serve(model, setting, scores, context);
+  const std::int64_t rank = fullest_rank(compressed, run.setting), num_ranks = run.setting.tensor_parallel;
+  const HeldEntries entries = held_entries(kv::part_of_rank(compressed, rank, num_ranks));
   if (entries.positions == 0 || setting.stages.empty()) return {};
   const auto bytes_of = [&](const kv::Compression& one) {
-    kv::ServedCache served = kv::serve(model, one, scores, context);
+    kv::ServedCache served = kv::part_of_rank(kv::serve(model, one, scores, context), rank, num_ranks);
     std::erase_if(served.layers, [](const kv::DistinctLayer& layer) { return !keeps_all(layer.kind); });
     return static_cast<double>(kv::sequence_bytes(served, run.setting.page_size, run.setting.layout).total);
   };
@@ -209,8 +221,9 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
   const kv::CacheTimeline compressed(
       {model, setting, asked.page_size, asked.layout, 1, {}, {}, asked.loss.score_window}, scores, context);
   const std::vector<kv::LayerAttention> attention = plain.attention();
-  const EntryWork work = entry_work(compressed.attention());
-  const HeldEntries entries = held_entries(compressed.cache());
+  const std::int64_t rank = fullest_rank(compressed.cache(), asked);
+  const EntryWork work = entry_work(compressed.attention(), asked, rank);
+  const HeldEntries entries = held_entries(kv::part_of_rank(compressed.cache(), rank, asked.tensor_parallel));
   serving::MachineStepTime::Options options;
   options.iteration.shape = decoder_shape(model, asked, attention);
   options.iteration.page_size = asked.page_size;

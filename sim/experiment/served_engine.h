@@ -13,7 +13,8 @@
 
 namespace kvtide::experiment {
 
-/// What the setting does to a cache of some context, in the layers that keep all of it. Windows are not compressed.
+/// What the setting does to a cache of some context, in the layers that keep all of it, on the tensor-parallel rank that is full
+/// first. Windows are not compressed.
 /// Example: half of the blocks evicted, the others in fp8: {0.5, 0.5}.
 struct CompressedShare {
   double entries = 1;  ///< kept of all: what GPU memory holds, whether or not a step reads it
@@ -34,8 +35,8 @@ struct CompressedShare {
                                                     double entry_share);
 
 /// What the machine half of a run reads, converts, rebuilds and compresses at `context` (kv::CacheTimeline), as work per entry.
-/// Approximations: layers and heads that keep more or less than others are as their mean, and an entry costs at every length what it
-/// costs at `context`. @pre run.setting.serving has a value
+/// Approximations: layers and the heads of a rank that keep more or less than others are as their mean, and an entry costs at every
+/// length what it costs at `context`. @pre run.setting.serving has a value
 /// @param entry_share  CompressedShare::bytes  @param context  tokens, >= 1
 [[nodiscard]] serving::MachineStepTime::Options step_options(const Run& run, const kv::Compression& setting,
                                                              const Model& model, const kv::RecordedScores& scores,

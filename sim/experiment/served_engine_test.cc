@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "experiment/loss_evaluation.h"
 #include "experiment/resolved_compression.h"
 #include "experiment/served_decode.h"
@@ -114,6 +117,27 @@ TEST(ServedEngine, StepTimesAreThoseOfTheMachine) {
         "{block_size: 64, stages: [{quantize: {format: int4, group: 32}}]}"}) {
     Served served("llama-3.1-8b", 8192, compression);
     EXPECT_NEAR(step_ratio(served), 1, 0.01) << compression;
+  }
+}
+
+// KV heads 0..3 of 8 keep all, 4..7 the 320 protected positions: on one GPU (8,192 + 320) / 2 of 8,192 entries, on two or more the first rank
+// has whole heads alone. Its blocks are the engine's, and its attention is what a step waits for.
+TEST(ServedEngine, TheFullestRankDecides) {
+  const auto file = std::filesystem::temp_directory_path() / "kvtide-served-heads.tsv";
+  {
+    std::ofstream table(file);
+    for (int layer = 0; layer < 32; ++layer) table << "0.9\t0.9\t0.9\t0.9\t0.1\t0.1\t0.1\t0.1\n";
+  }
+  Served served("llama-3.1-8b", 8192, "{preset: duoattention, share: 0.5, heads_file: " + file.string() + "}");
+  std::filesystem::remove(file);
+  EXPECT_NEAR(served.share.entries, (8192 + 320) / 2.0 / 8192, 1e-3);
+  for (const int ranks : {2, 8}) {
+    served.run.setting.tensor_parallel = ranks;
+    served.share = compressed_share(served.run, served.setting, served.model, *served.scores, served.context);
+    served.growth = cache_growth(served.model, served.setting, served.share, served.context);
+    EXPECT_DOUBLE_EQ(served.share.entries, 1) << ranks;
+    EXPECT_EQ(served.growth.held(8192), 8192) << ranks;
+    EXPECT_NEAR(step_ratio(served), 1, 0.01) << ranks;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -25,6 +26,11 @@ void divides(std::int64_t count, std::int64_t ranks, const char* what) {
 }
 
 }  // namespace
+
+HeadRange heads_of_rank(std::int64_t num_kv_heads, std::int64_t rank, std::int64_t num_ranks) {
+  const std::int64_t first = rank * num_kv_heads / num_ranks;
+  return {first, std::max(first + 1, (rank + 1) * num_kv_heads / num_ranks)};
+}
 
 void check(const DecoderShape& shape) {
   in_range(shape.num_layers, 1, kMaxLayers, "num_layers");

@@ -66,6 +66,17 @@ struct DecoderShape {
   }
 };
 
+/// KV heads [first, last) of a layer.
+struct HeadRange {
+  std::int64_t first = 0, last = 0;
+  [[nodiscard]] bool contains(std::int64_t head) const { return head >= first && head < last; }
+};
+
+/// What a tensor-parallel rank has of a layer: engines divide KV heads in order; ranks that outnumber them repeat each.
+/// Example: rank 1 of 2 has heads 4..7 of 8, rank 3 of 16 has head 1.
+/// @pre the ranks divide the heads or are a multiple of them
+[[nodiscard]] HeadRange heads_of_rank(std::int64_t num_kv_heads, std::int64_t rank, std::int64_t num_ranks);
+
 /// @throws InputError naming the field that is out of range, and heads that ranks do not divide
 void check(const DecoderShape& shape);
 

@@ -42,6 +42,15 @@ const Work& of_layer(const std::vector<Work>& works, std::int64_t layer_index) {
   return works[works.size() == 1 ? 0 : static_cast<std::size_t>(layer_index)];
 }
 
+double read_bytes(const DecodeAttentionWork& work) {
+  double bytes = 0;
+  for (const AttentionTask& task : work.tasks) {
+    for (const PageStream& stream : task.streams)
+      bytes += static_cast<double>(stream.bytes) * static_cast<double>(task.count);
+  }
+  return bytes;
+}
+
 /// Times each distinct work once. Few are distinct: equal layers, or a handful.
 template <class Work>
 class Memo {
@@ -356,22 +365,42 @@ class StepBuilder {
 
 }  // namespace
 
-DecodeAttentionWork share_of_rank(const DecodeAttentionWork& work, std::int64_t num_kv_heads, bool is_latent,
-                                  std::int64_t num_ranks) {
+DecodeAttentionWork part_of_rank(const DecodeAttentionWork& work, std::int64_t num_kv_heads, bool is_latent,
+                                 std::int64_t num_ranks, std::int64_t rank) {
   if (num_ranks == 1) return work;
   DecodeAttentionWork own = work;
   const std::int64_t division = is_latent ? 1 : std::min(num_ranks, num_kv_heads);
+  const HeadRange heads = heads_of_rank(num_kv_heads, rank, num_ranks);
   own.query_heads_per_task = std::max<std::int64_t>(1, work.query_heads_per_task * division / num_ranks);
-  // The rank takes every division-th task of the list, so that heads which keep more or less than others mix.
+  // Of tasks that are of all heads the rank takes every division-th of the list.
   std::int64_t passed = 0;
   for (AttentionTask& task : own.tasks) {
-    const std::int64_t before = passed / division;
-    passed += task.count;
-    task.count = passed / division - before;
+    if (!is_latent && !task.kv_heads.empty()) {
+      const auto num_heads = static_cast<std::int64_t>(task.kv_heads.size());
+      task.count = task.count / num_heads *
+                   std::ranges::count_if(task.kv_heads, [&](std::int64_t head) { return heads.contains(head); });
+    } else {
+      const std::int64_t before = passed / division;
+      passed += task.count;
+      task.count = passed / division - before;
+    }
+    task.kv_heads.clear();
   }
   std::erase_if(own.tasks, [](const AttentionTask& task) { return task.count == 0; });
   own.interleaves_groups = work.interleaves_groups && num_kv_heads > division;
   return own;
+}
+
+DecodeAttentionWork share_of_rank(const DecodeAttentionWork& work, std::int64_t num_kv_heads, bool is_latent,
+                                  std::int64_t num_ranks) {
+  DecodeAttentionWork most = part_of_rank(work, num_kv_heads, is_latent, num_ranks, 0);
+  const bool is_ragged =
+      std::ranges::any_of(work.tasks, [](const AttentionTask& task) { return !task.kv_heads.empty(); });
+  for (std::int64_t rank = 1; is_ragged && rank < num_ranks; ++rank) {
+    DecodeAttentionWork part = part_of_rank(work, num_kv_heads, is_latent, num_ranks, rank);
+    if (read_bytes(part) > read_bytes(most)) most = std::move(part);
+  }
+  return most;
 }
 
 PrefillAttentionWork share_of_rank(const PrefillAttentionWork& work, std::int64_t num_ranks) {

@@ -55,9 +55,14 @@ struct Iteration {
   KernelSchedule schedule;
 };
 
-/// A rank's part of the attention of a whole layer: KV heads are divided; where ranks outnumber them each is repeated and
-/// its query heads are divided. A latent vector is repeated on every rank.
+/// A rank's part of the attention of a whole layer: KV heads are divided (heads_of_rank()); where ranks outnumber them each is
+/// repeated and its query heads are divided. A latent vector is repeated on every rank.
 /// Example: 8 sequences x 8 KV heads = 64 tasks of 4 query heads; 2 ranks: 32 tasks; 16 ranks: 8 tasks of 2 query heads.
+[[nodiscard]] DecodeAttentionWork part_of_rank(const DecodeAttentionWork& work, std::int64_t num_kv_heads,
+                                               bool is_latent, std::int64_t num_ranks, std::int64_t rank);
+
+/// The part of the rank that reads most, for which the others wait at the all-reduce behind.
+/// Example: heads 0..3 keep all, 4..7 a tenth; rank 0 of 2 reads as much as without compression.
 [[nodiscard]] DecodeAttentionWork share_of_rank(const DecodeAttentionWork& work, std::int64_t num_kv_heads,
                                                 bool is_latent, std::int64_t num_ranks);
 

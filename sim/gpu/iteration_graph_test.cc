@@ -165,6 +165,43 @@ TEST(IterationGraph, RanksDivideKvHeadsAndThenQueryHeads) {
   EXPECT_EQ(share_of_rank(work, 1, true, 8).query_heads_per_task, 16);
 }
 
+TEST(HeadsOfRank, AreDividedInOrderAndRepeated) {
+  const auto heads = [](std::int64_t num_heads, std::int64_t rank, std::int64_t num_ranks) {
+    const HeadRange range = heads_of_rank(num_heads, rank, num_ranks);
+    return std::pair{range.first, range.last};
+  };
+  EXPECT_EQ(heads(8, 0, 1), std::pair(0L, 8L));
+  EXPECT_EQ(heads(8, 0, 2), std::pair(0L, 4L));
+  EXPECT_EQ(heads(8, 1, 2), std::pair(4L, 8L));
+  EXPECT_EQ(heads(8, 7, 8), std::pair(7L, 8L));
+  EXPECT_EQ(heads(8, 3, 16), std::pair(1L, 2L));
+  EXPECT_EQ(heads(8, 15, 16), std::pair(7L, 8L));
+}
+
+// Two sequences. Heads 0..3 of 8 read 1,000 B each, 4..7 a tenth: rank 0 of 2 has the 8 large tasks, 4 ranks have 4 of one size, 16 ranks 2
+// of half the query heads. Where large and small ones alternate every rank has both.
+TEST(IterationGraph, TheRankWithTheLargestHeadsIsWaitedFor) {
+  DecodeAttentionWork work;
+  work.query_heads_per_task = 4;
+  const auto tasks = [](Bytes bytes, std::int64_t count, std::vector<std::int64_t> heads) {
+    return AttentionTask{.streams = {{bytes, 16}}, .count = count, .kv_heads = std::move(heads)};
+  };
+  work.tasks = {tasks(100, 8, {4, 5, 6, 7}), tasks(1000, 8, {0, 1, 2, 3})};
+  EXPECT_EQ(share_of_rank(work, 8, false, 1), work);
+  EXPECT_EQ(share_of_rank(work, 8, false, 2).tasks, std::vector{tasks(1000, 8, {})});
+  EXPECT_EQ(part_of_rank(work, 8, false, 2, 1).tasks, std::vector{tasks(100, 8, {})});
+  EXPECT_EQ(share_of_rank(work, 8, false, 4).tasks, std::vector{tasks(1000, 4, {})});
+  EXPECT_EQ(share_of_rank(work, 8, false, 16).tasks, std::vector{tasks(1000, 2, {})});
+  EXPECT_EQ(share_of_rank(work, 8, false, 16).query_heads_per_task, 2);
+  EXPECT_EQ(part_of_rank(work, 8, false, 16, 15).tasks, std::vector{tasks(100, 2, {})});
+  work.tasks = {tasks(100, 8, {1, 3, 5, 7}), tasks(1000, 8, {0, 2, 4, 6})};
+  EXPECT_EQ(share_of_rank(work, 8, false, 2).tasks, (std::vector{tasks(100, 4, {}), tasks(1000, 4, {})}));
+  // The last rank has the largest.
+  work.tasks = {tasks(100, 14, {0, 1, 2, 3, 4, 5, 6}), tasks(1000, 2, {7})};
+  EXPECT_EQ(share_of_rank(work, 8, false, 8).tasks, std::vector{tasks(1000, 2, {})});
+  EXPECT_EQ(share_of_rank(work, 8, false, 2).tasks, (std::vector{tasks(100, 6, {}), tasks(1000, 2, {})}));
+}
+
 // Field case C6 at the machine: ranks that neither divide the KV heads nor are a multiple of them are refused.
 TEST(IterationGraph, RanksThatDoNotFitTheHeadsAreRefused) {
   DecoderShape shape = kLlama;

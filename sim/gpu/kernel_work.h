@@ -26,6 +26,8 @@ struct AttentionTask {
   double reconstruction_macs = 0;   ///< low rank: multiply-adds that rebuild K and V rows
   std::int64_t hidden_entries = 0;  ///< older than a sliding window: not read, but the window then starts inside a tile
   std::int64_t count = 1;           ///< how many equal tasks (batch, equal heads)
+  /// Of the layer, that these tasks are of, in equal numbers; empty: all of them. Ranks divide KV heads.
+  std::vector<std::int64_t> kv_heads = {};
   bool operator==(const AttentionTask&) const = default;
 };
 

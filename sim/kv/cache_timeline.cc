@@ -183,6 +183,7 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
       task.num_entries = num_entries(pools[head].k);
       if (has_window) task.hidden_entries = num_positions_ - task.num_entries;
       task.count = distinct.heads_of_distinct[head] * geometry_.batch;
+      if (pools.size() > 1) task.kv_heads = distinct.served_heads(head);
     }
   }
   return layers;

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "gpu/decoder_shape.h"
 #include "kv/compression/importance.h"
 #include "kv/partition.h"
 
@@ -117,10 +118,27 @@ void store_keys_only(LayerCache& layer) {
   }
 }
 
+/// Served KV heads of a rank that use a distinct one.
+std::int64_t heads_on_rank(const DistinctLayer& layer, std::size_t distinct_head, std::int64_t rank,
+                           std::int64_t num_ranks) {
+  if (layer.kind.is_latent || num_ranks == 1) return layer.heads_of_distinct[distinct_head];
+  const gpu::HeadRange heads = gpu::heads_of_rank(layer.kind.num_kv_heads, rank, num_ranks);
+  const std::vector<std::int64_t> served = layer.served_heads(distinct_head);
+  return std::ranges::count_if(served, [&](std::int64_t head) { return heads.contains(head); });
+}
+
 }  // namespace
 
 bool is_compressible(const LayerKind& kind) {
   return kind.kind == AttentionKind::full_attention && kind.num_kv_heads > 0;
+}
+
+std::vector<std::int64_t> DistinctLayer::served_heads(std::size_t distinct_head) const {
+  std::vector<std::int64_t> heads;
+  for (auto head = static_cast<std::int64_t>(distinct_head); head < kind.num_kv_heads;
+       head += static_cast<std::int64_t>(heads_of_distinct.size()))
+    heads.push_back(head);
+  return heads;
 }
 
 LayerCache windowed_cache(const DistinctLayer& layer, std::int64_t num_positions) {
@@ -219,6 +237,33 @@ ServedCache serve(const Model& model, const Compression& setting, const Recorded
     if (kind.is_latent) store_keys_only(layer.cache);
   }
   return served;
+}
+
+ServedCache part_of_rank(ServedCache cache, std::int64_t rank, std::int64_t num_ranks) {
+  for (DistinctLayer& layer : cache.layers) {
+    std::vector<std::int64_t> own;
+    for (std::size_t head = 0; head < layer.heads_of_distinct.size(); ++head)
+      own.push_back(heads_on_rank(layer, head, rank, num_ranks));
+    layer.heads_of_distinct = std::move(own);
+  }
+  return cache;
+}
+
+std::vector<Bytes> rank_bytes(const ServedCache& cache, std::int64_t page_size, CacheLayout layout,
+                              std::int64_t num_ranks) {
+  std::vector<Bytes> sums(static_cast<std::size_t>(num_ranks), 0);
+  for (const DistinctLayer& layer : cache.layers) {
+    const std::vector<HeadPools> pools = layer_pools(layer.cache, page_size, layout);
+    for (std::size_t head = 0; head < pools.size(); ++head) {
+      const Bytes bytes = checked_product(layer_bytes({pools[head]}).total, static_cast<Bytes>(layer.num_stored_layers),
+                                          "KV bytes of a head") +
+                          layer.merged * static_cast<Bytes>(layer.num_layers);
+      for (std::int64_t rank = 0; rank < num_ranks; ++rank)
+        sums[static_cast<std::size_t>(rank)] += checked_product(
+            bytes, static_cast<Bytes>(heads_on_rank(layer, head, rank, num_ranks)), "KV bytes of a rank");
+    }
+  }
+  return sums;
 }
 
 LayerBytes sequence_bytes(const ServedCache& cache, std::int64_t page_size, CacheLayout layout) {

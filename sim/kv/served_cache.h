@@ -39,6 +39,9 @@ struct DistinctLayer {
   std::vector<std::int64_t> heads_of_distinct;  ///< [distinct head] served KV heads that use it
   LayerKind kind;                               ///< what these layers are; `cache` has no heads where nothing is stored
   std::int64_t head_dim = 0;                    ///< channels of a stored key
+
+  /// KV heads that use a distinct one: those that leave it as the rest when divided by the number of distinct heads.
+  [[nodiscard]] std::vector<std::int64_t> served_heads(std::size_t distinct_head) const;
 };
 
 struct ServedCache {
@@ -59,6 +62,16 @@ struct ServedCache {
 
 /// What a layer with a window holds of `num_positions`: the last of them, uncompressed.
 [[nodiscard]] LayerCache windowed_cache(const DistinctLayer& layer, std::int64_t num_positions);
+
+/// What one of `num_ranks` tensor-parallel ranks holds: its KV heads (gpu::heads_of_rank()), a latent vector whole.
+/// @param num_ranks  they divide the heads of each layer or are a multiple of them
+[[nodiscard]] ServedCache part_of_rank(ServedCache cache, std::int64_t rank, std::int64_t num_ranks);
+
+/// Bytes of one sequence on each rank; the largest is full first. Example: of 8 heads 4..7 keep a tenth; rank 0 of 2 holds
+/// half of what there is without compression.
+/// @return [rank]
+[[nodiscard]] std::vector<Bytes> rank_bytes(const ServedCache& cache, std::int64_t page_size, CacheLayout layout,
+                                            std::int64_t num_ranks);
 
 /// Bytes of one sequence over all layers and heads.
 [[nodiscard]] LayerBytes sequence_bytes(const ServedCache& cache, std::int64_t page_size, CacheLayout layout);

@@ -70,6 +70,41 @@ TEST(ServedCache, KeepRuleIsAppliedOnTheServedCount) {
   EXPECT_EQ(sequence_bytes(cache, 16, CacheLayout::per_head).total, 2 * kGiB);
 }
 
+// 2 layers, 2 KV heads of 8 channels, 1,024 positions, of which a whole head holds all and a streaming one 16 + 48, 32 B each. Layer 0 has two
+// whole heads, in layer 1 only head 1 is one: rank 1 holds 2,048 positions, rank 0 1,088. 4 ranks hold each head twice.
+TEST(ServedCache, ARankHoldsItsOwnHeads) {
+  Model model;
+  model.num_layers = 2;
+  model.num_query_heads = model.num_kv_heads = 2;
+  model.head_dim = 8;
+  Compression setting;
+  setting.block_size = 1;
+  setting.sinks = 16;
+  setting.window = 48;
+  setting.stages = {Evict{.granularity = Granularity::token}};
+  RecordedScores scores = recorded(256, {0});
+  scores.budget.kind = LayerBudget::Kind::heads;
+  scores.budget.heads = {2, 2, {0.9, 0.8, 0.1, 0.7}};
+  scores.budget.head_rule = {.keeps_whole_heads = true, .share = 750'000};
+  const ServedCache cache = serve(model, setting, scores, 1024);
+  const auto bytes = [&](std::int64_t num_ranks) { return rank_bytes(cache, 16, CacheLayout::per_head, num_ranks); };
+  EXPECT_EQ(bytes(1), (std::vector<Bytes>{3136 * 32}));
+  EXPECT_EQ(bytes(2), (std::vector<Bytes>{1088 * 32, 2048 * 32}));
+  EXPECT_EQ(bytes(4), (std::vector<Bytes>{1088 * 32, 1088 * 32, 2048 * 32, 2048 * 32}));
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(sequence_bytes(part_of_rank(cache, rank, 4), 16, CacheLayout::per_head).total,
+              bytes(4)[static_cast<std::size_t>(rank)]);
+  }
+}
+
+// 8 heads over 3 recorded ones: head h has the choices of h mod 3; on 2 ranks {0, 1, 2, 0} and {1, 2, 0, 1}.
+TEST(ServedCache, ARanksHeadsHaveTheChoicesOfTheirRecordedOnes) {
+  const ServedCache cache = serve(llama_8b(), block_evict(128), recorded(2021, {9}), 32768);
+  EXPECT_EQ(cache.layers.at(0).served_heads(2), (std::vector<std::int64_t>{2, 5}));
+  EXPECT_EQ(part_of_rank(cache, 0, 2).layers.at(0).heads_of_distinct, (std::vector<std::int64_t>{2, 1, 1}));
+  EXPECT_EQ(part_of_rank(cache, 1, 2).layers.at(0).heads_of_distinct, (std::vector<std::int64_t>{1, 2, 1}));
+}
+
 // Relative depths of recorded layers 9 and 18 of 30: 9/29 = 0.310, 18/29 = 0.621; halfway 0.4655 -> served layer 14.4
 // of 31: layers 0..14 take layer 9, layers 15..31 layer 18.
 TEST(ServedCache, ServedLayersTakeTheRecordedLayerNearestInDepth) {

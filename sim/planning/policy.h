@@ -20,7 +20,7 @@ struct Policy {
   experiment::Run run;      ///< on the plan's first GPU, one rank
   kv::Compression setting;  ///< resolved on the trace
   std::shared_ptr<const kv::RecordedScores> scores;
-  experiment::CompressedShare share;  ///< at the workload's mean context
+  experiment::CompressedShare share;  ///< at the workload's mean context, on one rank
   serving::CacheGrowth growth;
   std::int64_t context = 16;  ///< that mean, tokens
   double loss_mean = 0, loss_worst = 0;

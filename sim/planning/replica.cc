@@ -33,14 +33,20 @@ Replica::Replica(experiment::Run run, const Policy& policy, const Model& model, 
       gpu_(gpu),
       longest_(longest),
       assumptions_(assumptions),
+      share_(policy.share),
+      growth_(policy.growth),
       calibration_(calibration) {
+  if (ranks() > 1) {
+    share_ = experiment::compressed_share(run_, policy_.setting, model_, *policy_.scores, policy_.context);
+    growth_ = experiment::cache_growth(model_, policy_.setting, share_, policy_.context);
+  }
   set_max_num_seqs(run_.setting.serving->max_num_seqs);
 }
 
 void Replica::set_max_num_seqs(std::int64_t max_num_seqs) {
   experiment::ServingSetting& asked = *run_.setting.serving;
   asked.max_num_seqs = max_num_seqs;
-  account_ = experiment::memory_account(run_, model_, gpu_.profile(), policy_.share.bytes);
+  account_ = experiment::memory_account(run_, model_, gpu_.profile(), share_.bytes);
   account_.activation_bytes *= assumptions_.memory_overhead;
   account_.other_bytes *= assumptions_.memory_overhead;
   if (account_.kv_bytes() <= 0) {
@@ -51,18 +57,18 @@ void Replica::set_max_num_seqs(std::int64_t max_num_seqs) {
   }
   std::int64_t blocks = asked.num_blocks;
   if (blocks == 0) {
-    blocks = account_.num_blocks(longest_, policy_.growth, asked.max_num_batched_tokens);
+    blocks = account_.num_blocks(longest_, growth_, asked.max_num_batched_tokens);
   } else {
     check_given_blocks(blocks);
   }
   if (assumptions_.has_unlimited_cache) blocks = kManyBlocks;
-  engine_ = experiment::engine_settings(run_, account_, blocks, policy_.growth);
+  engine_ = experiment::engine_settings(run_, account_, blocks, growth_);
   const std::int64_t captured = serving::largest_captured_batch(max_num_seqs);
   if (step_time_ && captured == captured_) return;
   captured_ = captured;
   step_costs_.clear();
   auto options =
-      experiment::step_options(run_, policy_.setting, model_, *policy_.scores, policy_.share.bytes, policy_.context);
+      experiment::step_options(run_, policy_.setting, model_, *policy_.scores, share_.bytes, policy_.context);
   if (assumptions_.has_free_attention) {
     for (gpu::CachedLayer& layer : options.iteration.cache) {
       layer.entry_bytes = 1;
@@ -78,8 +84,7 @@ void Replica::set_max_num_seqs(std::int64_t max_num_seqs) {
 /// What Scheduler::add() refuses, before anything is replayed. The last token's entry is never stored.
 void Replica::check_given_blocks(std::int64_t blocks) const {
   const std::int64_t size = run_.setting.page_size, usable = blocks - 1;
-  const std::int64_t needed =
-      policy_.growth.most_blocks(longest_ - 1, run_.setting.serving->max_num_batched_tokens, size);
+  const std::int64_t needed = growth_.most_blocks(longest_ - 1, run_.setting.serving->max_num_batched_tokens, size);
   if (needed <= usable) return;
   throw InputError(fmt::format("one request of {} tokens needs {} blocks of {} tokens, the cache has {}: short by {}",
                                longest_, needed, size, usable, needed - usable));

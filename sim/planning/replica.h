@@ -77,6 +77,8 @@ class Replica {
   gpu::Gpu& gpu_;
   std::int64_t longest_;
   Assumptions assumptions_;
+  experiment::CompressedShare share_;  // with this number of ranks
+  serving::CacheGrowth growth_;
   serving::MemoryAccount account_;
   serving::EngineSettings engine_;
   std::int64_t captured_ = 0;
