@@ -56,7 +56,7 @@ struct EntryTable {
 struct HeadCache {
   std::int64_t num_positions = 0;  ///< original length; the next token's position, whatever was evicted
   std::vector<Segment> segments;   ///< ascending, disjoint
-  std::vector<Segment> copies;     ///< stored again by overlapping blocks: pages the machine reads, attention does not
+  std::vector<Segment> copies;     ///< stored again by overlapping blocks: read and multiplied, masked in the result
   std::vector<Segment> unread;     ///< stored, but left out by a decode step: memory pays, traffic does not
   std::vector<Segment> host;       ///< in host memory
   std::optional<EntryTable> entries;

@@ -20,7 +20,7 @@ namespace kvtide::kv {
 [[nodiscard]] LayerScores scores_with_halo(const Compression& setting, std::int64_t num_positions,
                                            const LayerScores& scores);
 
-/// Makes the blocks of a head disjoint. @return what is stored and not read
+/// Makes the blocks of a head disjoint. @return the copies
 [[nodiscard]] std::vector<Segment> resolve_overlap(const Compression& setting, std::int64_t head_dim,
                                                    WorkingHead& head);
 
