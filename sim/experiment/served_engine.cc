@@ -59,23 +59,25 @@ HeldEntries held_entries(const kv::ServedCache& served) {
 struct EntryWork {
   double bytes = 0, chunk_bytes = 0;
   double dequantized_elements = 0, reconstruction_macs = 0;
-  bool is_fp8 = false;  // of all of them
+  double fp8_entries = 0, fp8_bytes = 0;  // share of them
 };
 
 /// Each layer waits for the rank that reads most in it; an entry is one of `rank`, whose number the engine counts.
 EntryWork entry_work(const std::vector<kv::LayerAttention>& attention, const Setting& setting, std::int64_t rank) {
   EntryWork sums;
-  double entries = 0, chunks = 0;
+  double entries = 0, read = 0, chunks = 0;
   for (const kv::LayerAttention& layer : attention) {
     if (!keeps_all(layer.kind)) continue;
-    sums.is_fp8 = layer.work.has_fp8_entries;
     for (const gpu::AttentionTask& task : rank_attention(layer, setting).tasks) {
       const auto count = static_cast<double>(layer.num_layers * task.count);
       for (const gpu::PageStream& stream : task.streams) {
         const double bytes = count * static_cast<double>(stream.bytes);
         sums.bytes += bytes;
+        if (stream.is_fp8) sums.fp8_bytes += bytes;
         chunks += bytes / static_cast<double>(std::max<Bytes>(1, stream.chunk_bytes));
       }
+      read += count * static_cast<double>(task.num_entries);
+      sums.fp8_entries += count * static_cast<double>(task.fp8_entries);
       sums.dequantized_elements += count * task.dequantized_elements;
       sums.reconstruction_macs += count * task.reconstruction_macs;
     }
@@ -89,7 +91,8 @@ EntryWork entry_work(const std::vector<kv::LayerAttention>& attention, const Set
           .chunk_bytes = chunks > 0 ? sums.bytes / chunks : 0,
           .dequantized_elements = sums.dequantized_elements / entries,
           .reconstruction_macs = sums.reconstruction_macs / entries,
-          .is_fp8 = sums.is_fp8};
+          .fp8_entries = read > 0 ? sums.fp8_entries / read : 0,
+          .fp8_bytes = sums.bytes > 0 ? sums.fp8_bytes / sums.bytes : 0};
 }
 
 /// The rank that is full first; the first of equal ones.
@@ -244,7 +247,8 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
     cached.keep_ratio = std::clamp(entries.read / entries.held, 1e-6, 1.0);
     cached.dequantized_elements = work.dequantized_elements;
     cached.reconstruction_macs = work.reconstruction_macs;
-    cached.has_fp8_entries = work.is_fp8;
+    cached.fp8_entries = work.fp8_entries;
+    cached.fp8_bytes = work.fp8_bytes;
   }
   options.compression = compression_of(run, setting, model, compressed);
   return options;

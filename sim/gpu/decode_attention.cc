@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "gpu/block_dispatch.h"
 #include "gpu/memory_traffic.h"
 #include "gpu/mla_decode.h"
 #include "gpu/split_rule.h"
+#include "gpu/stream_kernel.h"
 
 namespace kvtide::gpu {
 namespace {
@@ -134,23 +136,54 @@ SmRates sm_rates(const GpuProfile& profile, const AttentionKernel& kernel, std::
   return rates;
 }
 
-/// What this GPU's kernels make of latent rows and of fp8 entries. A GPU without a latent kernel takes its first framework.
-DecodeAttentionWork as_run(const GpuProfile& profile, DecodeAttentionWork work) {
-  if (work.is_latent && work.kernel.empty()) work.kernel = latent_framework(profile, "");
-  if (!work.has_fp8_entries || profile.tensor_flops_8bit <= 0) return work;
-  DecodeAttentionWork native = work;
-  native.math_bits = 8;
-  for (AttentionTask& task : native.tasks) task.dequantized_elements = 0;
-  const AttentionKernel* found = profile.find_attention_kernel(work.kernel, native);
-  // One asked for by its own name is found whatever it serves.
-  return found != nullptr && found->scope.serves(native, profile.num_sms) ? native : work;
+/// The tasks' fp8 entries alone, as 8-bit operands, or the fp16 entries alone.
+DecodeAttentionWork part_of(const DecodeAttentionWork& work, bool is_fp8) {
+  DecodeAttentionWork part = work;
+  if (is_fp8) part.math_bits = 8;
+  for (AttentionTask& task : part.tasks) {
+    task.num_entries = is_fp8 ? task.fp8_entries : task.num_entries - task.fp8_entries;
+    task.fp8_entries = 0;
+    task.dequantized_elements = 0;
+    std::erase_if(task.streams, [is_fp8](const PageStream& stream) { return stream.is_fp8 != is_fp8; });
+  }
+  std::erase_if(part.tasks, [](const AttentionTask& task) { return task.num_entries == 0; });
+  return part;
 }
 
-}  // namespace
+/// The calls of this work, one unless fp8 and fp16 entries meet.
+struct Calls {
+  DecodeAttentionWork first;
+  DecodeAttentionWork second;  // no tasks: none
+};
 
-KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory, const DecodeAttentionWork& asked,
-                                 L2State l2) {
-  const DecodeAttentionWork work = as_run(profile, asked);
+/// What this GPU's kernels make of latent rows and of fp8 entries. A GPU without a latent kernel takes its first framework.
+Calls as_run(const GpuProfile& profile, DecodeAttentionWork work) {
+  if (work.is_latent && work.kernel.empty()) work.kernel = latent_framework(profile, "");
+  const bool has_fp8 = std::ranges::any_of(work.tasks, [](const AttentionTask& task) { return task.fp8_entries > 0; });
+  if (!has_fp8 || profile.tensor_flops_8bit <= 0) return {work, {}};
+  DecodeAttentionWork native = part_of(work, true);
+  const AttentionKernel* found = profile.find_attention_kernel(work.kernel, native);
+  // One asked for by its own name is found whatever it serves.
+  if (found == nullptr || !found->scope.serves(native, profile.num_sms)) return {work, {}};
+  return {std::move(native), part_of(work, false)};
+}
+
+/// Weighs the outputs of two calls by their softmax sums, which both left in L2: 2 B a channel and 4 B a query row of each
+/// are read (vLLM, csrc/attention/merge_attn_states.cu).
+KernelTime time_merge(const GpuProfile& profile, MemoryModel& memory, const DecodeAttentionWork& work) {
+  std::int64_t num_tasks = 0;
+  for (const AttentionTask& task : work.tasks) num_tasks += task.count;
+  const auto rows = static_cast<Bytes>(num_tasks) * static_cast<Bytes>(work.query_heads_per_task);
+  const Bytes output = 2 * rows * static_cast<Bytes>(work.head_dim);
+  return time_stream(profile, memory,
+                     {.num_blocks = num_tasks,
+                      .read_bytes = 2 * (output + 4 * rows),
+                      .write_bytes = output,
+                      .chunk_bytes = 4096,
+                      .input = L2State::warm});
+}
+
+KernelTime time_call(const GpuProfile& profile, MemoryModel& memory, const DecodeAttentionWork& work, L2State l2) {
   check(profile, work);
   const AttentionKernel& kernel = profile.attention_kernel(work.kernel, work);
   Cut cut;
@@ -263,9 +296,37 @@ KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory,
   return time;
 }
 
+}  // namespace
+
+KernelTime time_decode_attention(const GpuProfile& profile, MemoryModel& memory, const DecodeAttentionWork& asked,
+                                 L2State l2) {
+  for (const AttentionTask& task : asked.tasks) {
+    if (task.fp8_entries < 0 || task.fp8_entries > task.num_entries) {
+      throw InputError(fmt::format("decode attention: fp8_entries must be in 0..num_entries, got {} of {}",
+                                   task.fp8_entries, task.num_entries));
+    }
+  }
+  const Calls calls = as_run(profile, asked);
+  KernelTime time = time_call(profile, memory, calls.first, l2);
+  if (calls.second.tasks.empty()) return time;
+  for (const KernelTime& next :
+       {time_call(profile, memory, calls.second, l2), time_merge(profile, memory, calls.second)}) {
+    const double first = to_seconds(time.duration), second = to_seconds(next.duration);
+    time.memory_busy_share = (time.memory_busy_share * first + next.memory_busy_share * second) / (first + second);
+    time.duration += next.duration;
+    time.hbm_bytes += next.hbm_bytes;
+  }
+  // Few codes: a kernel that converts them reads all entries in one call.
+  DecodeAttentionWork converting = asked;
+  converting.kernel = calls.first.kernel;
+  const KernelTime one_call = time_call(profile, memory, converting, l2);
+  return one_call.duration < time.duration ? one_call : time;
+}
+
 bool joins_prompts(const GpuProfile& profile, const DecodeAttentionWork& asked) {
-  const DecodeAttentionWork work = as_run(profile, asked);
-  return !work.is_latent && profile.attention_kernel(work.kernel, work).joins_prompts &&
+  const Calls calls = as_run(profile, asked);
+  const DecodeAttentionWork& work = calls.first;
+  return calls.second.tasks.empty() && !work.is_latent && profile.attention_kernel(work.kernel, work).joins_prompts &&
          std::ranges::all_of(work.tasks, [](const AttentionTask& task) {
            return task.dequantized_elements == 0 && task.reconstruction_macs == 0;
          });

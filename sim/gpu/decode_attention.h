@@ -13,6 +13,9 @@
 //   body = the waves without the first overhead on a memory that needs max(HBM time, L2 time): wave by wave, and near
 //          saturation both slow each other down by (1 + asked^6)^(1/6) (block_dispatch.h, time_on_shared_memory)
 //
+// Where some entries are fp8 and some fp16 (a protected window) the codes go to the 8-bit kernel, the others have a second call,
+// and a third kernel joins the two; or one call converts the codes, where that is faster.
+//
 // Example: 64 tasks of 4,096 fp16 entries, head_dim 128, are 64 x 2 x 1 MiB = 134 MB: 42.6 us at 3.15 TB/s. 132 SMs, two
 // blocks a task, each 16 tiles of 128 entries: 1 MiB at 32 KiB / 370 ns is 11.8 us a wave, and memory binds.
 

@@ -338,63 +338,110 @@ TEST(DecodeAttentionOnH100, PageSizeAloneChangesNothingAtConstantRate) {
   EXPECT_NEAR(h100_us(wide) / h100_us(llama_layer(64, 8192, 16)), 1, 0.015);
 }
 
-/// 16 sequences of 8 KV heads, 32,768 entries of fp8 codes: 32,768 x 128 B of K and as many of V, all converted.
-DecodeAttentionWork fp8_work() {
-  const PageStream stream{32768 * 128, 16 * 128};
-  return {.tasks = {{.streams = {stream, stream},
-                     .num_entries = 32768,
+/// 16 sequences of 8 KV heads, 32,768 entries of fp8 codes: 32,768 x 128 B of K and as many of V, all converted; and fp16 entries.
+DecodeAttentionWork fp8_work(std::int64_t num_fp16 = 0) {
+  const PageStream codes{32768 * 128, 16 * 128, true};
+  AttentionTask task{.streams = {codes, codes},
+                     .num_entries = 32768 + num_fp16,
                      .dequantized_elements = 2.0 * 32768 * 128,
-                     .count = 128}},
-          .query_heads_per_task = 4,
-          .num_sequences = 16,
-          .has_fp8_entries = true};
+                     .count = 128,
+                     .fp8_entries = 32768};
+  const PageStream exact{static_cast<Bytes>(num_fp16) * 256, 16 * 256};
+  if (num_fp16 > 0) task.streams.insert(task.streams.end(), 2, exact);
+  DecodeAttentionWork work;
+  work.tasks = {task};
+  work.query_heads_per_task = 4;
+  work.num_sequences = 16;
+  return work;
+}
+
+/// The same codes, of which nothing says that a kernel could take them.
+DecodeAttentionWork converted(DecodeAttentionWork work) {
+  work.tasks[0].fp8_entries = 0;
+  for (PageStream& stream : work.tasks[0].streams) stream.is_fp8 = false;
+  return work;
+}
+
+DecodeAttentionWork native(DecodeAttentionWork work) {
+  work = converted(std::move(work));
+  work.math_bits = 8;
+  work.tasks[0].dequantized_elements = 0;
+  return work;
 }
 
 // H100's FlashAttention-3 takes the codes as they are; A100 has no 8-bit tensor cores and converts them.
 TEST(Fp8Entries, GoToTheEightBitKernelWhereThereIsOne) {
   Gpu h100(load_gpu_profile("h100-sxm"), Fidelity::roofline);
-  DecodeAttentionWork native = fp8_work();
-  native.has_fp8_entries = false;
-  native.math_bits = 8;
-  native.tasks[0].dequantized_elements = 0;
-  EXPECT_EQ(h100.decode_attention(fp8_work()).duration, h100.decode_attention(native).duration);
+  EXPECT_EQ(h100.decode_attention(fp8_work()).duration, h100.decode_attention(native(fp8_work())).duration);
   Gpu a100(load_gpu_profile("a100-sxm-80gb"), Fidelity::roofline);
-  DecodeAttentionWork converting = fp8_work();
-  converting.has_fp8_entries = false;
-  EXPECT_EQ(a100.decode_attention(fp8_work()).duration, a100.decode_attention(converting).duration);
-  EXPECT_LT(h100.decode_attention(fp8_work()).duration, h100.decode_attention(converting).duration);
+  EXPECT_EQ(a100.decode_attention(fp8_work()).duration, a100.decode_attention(converted(fp8_work())).duration);
+  EXPECT_LT(h100.decode_attention(fp8_work()).duration, h100.decode_attention(converted(fp8_work())).duration);
 }
 
 TEST(Fp8Entries, AreConvertedWhereTheFrameworkHasNoSuchKernel) {
   GpuProfile profile = load_gpu_profile("h100-sxm");
   std::erase_if(profile.attention_kernels, [](const AttentionKernel& kernel) { return kernel.scope.math_bits == 8; });
   Gpu gpu(profile, Fidelity::roofline);
-  DecodeAttentionWork converting = fp8_work();
-  converting.has_fp8_entries = false;
-  EXPECT_EQ(gpu.decode_attention(fp8_work()).duration, gpu.decode_attention(converting).duration);
+  EXPECT_EQ(gpu.decode_attention(fp8_work()).duration, gpu.decode_attention(converted(fp8_work())).duration);
 }
 
 // AMD's GPUs have 8-bit matrix units and borrow Ampere's kernels, which convert; a latent row's as every other's. A kernel
 // of 16-bit operands stays one when it is asked for by its name.
 TEST(Fp8Entries, AreConvertedByKernelsOfSixteenBitOperands) {
-  const auto duration = [](const char* gpu_name, DecodeAttentionWork work, bool is_fp8) {
-    work.has_fp8_entries = is_fp8;
+  const auto is_native = [](const char* gpu_name, const DecodeAttentionWork& work) {
     Gpu gpu(load_gpu_profile(gpu_name), Fidelity::roofline);
-    return gpu.decode_attention(work).duration;
+    return gpu.decode_attention(work).duration < gpu.decode_attention(converted(work)).duration;
   };
   DecodeAttentionWork latent = fp8_work();
   latent.is_latent = true;
   latent.query_heads_per_task = 16;
   for (const char* name : {"mi300x", "mi325x", "mi355x"}) {
     EXPECT_GT(load_gpu_profile(name).tensor_flops_8bit, 0);
-    EXPECT_EQ(duration(name, fp8_work(), true), duration(name, fp8_work(), false)) << name;
-    EXPECT_EQ(duration(name, latent, true), duration(name, latent, false)) << name;
+    EXPECT_FALSE(is_native(name, fp8_work())) << name;
+    EXPECT_FALSE(is_native(name, latent)) << name;
   }
   DecodeAttentionWork named = fp8_work();
   named.kernel = "vllm-fa3";
-  EXPECT_EQ(duration("h100-sxm", named, true), duration("h100-sxm", named, false));
+  EXPECT_FALSE(is_native("h100-sxm", named));
   named.kernel = "vllm-fa3-fp8";
-  EXPECT_LT(duration("h100-sxm", named, true), duration("h100-sxm", named, false));
+  EXPECT_TRUE(is_native("h100-sxm", named));
+}
+
+// 68 protected entries are a call of their own, whose output 128 x 4 query rows of 128 channels are joined to the codes' in a third kernel:
+// 2 x (131,072 + 2,048) B in and 131,072 B out of L2.
+TEST(Fp8Entries, BesideFp16OnesAreACallOfTheirOwn) {
+  Gpu gpu(load_gpu_profile("h200-sxm"), Fidelity::roofline);
+  DecodeAttentionWork exact;
+  exact.tasks = {{.streams = {{68 * 256, 16 * 256}, {68 * 256, 16 * 256}}, .num_entries = 68, .count = 128}};
+  exact.query_heads_per_task = 4;
+  exact.num_sequences = 16;
+  const StreamWork merge{
+      .num_blocks = 128, .read_bytes = 266'240, .write_bytes = 131'072, .chunk_bytes = 4096, .input = L2State::warm};
+  const KernelTime both = gpu.decode_attention(fp8_work(68));
+  const KernelTime codes = gpu.decode_attention(fp8_work());
+  const KernelTime rest = gpu.decode_attention(exact);
+  EXPECT_EQ(both.duration, codes.duration + rest.duration + gpu.stream(merge).duration);
+  EXPECT_EQ(both.hbm_bytes, codes.hbm_bytes + rest.hbm_bytes);
+  EXPECT_LT(both.duration, gpu.decode_attention(converted(fp8_work(68))).duration);
+}
+
+// One page of codes saves less than two more kernels cost: they are converted in the call that reads everything.
+TEST(Fp8Entries, AFewBesideFp16OnesAreConverted) {
+  Gpu gpu(load_gpu_profile("h200-sxm"), Fidelity::roofline);
+  DecodeAttentionWork few = fp8_work(2048);
+  AttentionTask& task = few.tasks[0];
+  task.streams[0].bytes = task.streams[1].bytes = 16 * 128;
+  task.fp8_entries = 16;
+  task.num_entries = 2048 + 16;
+  task.dequantized_elements = 2.0 * 16 * 128;
+  EXPECT_EQ(gpu.decode_attention(few).duration, gpu.decode_attention(converted(few)).duration);
+}
+
+TEST(Fp8Entries, AreNoMoreThanAllEntries) {
+  Gpu gpu(load_gpu_profile("h200-sxm"), Fidelity::roofline);
+  DecodeAttentionWork work = fp8_work();
+  work.tasks[0].fp8_entries = work.tasks[0].num_entries + 1;
+  EXPECT_THROW((void)gpu.decode_attention(work), InputError);
 }
 
 // DeepSeek-V3's shape as a cache hands it over, without a kernel's name, takes what the validated shape takes.

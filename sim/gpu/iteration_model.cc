@@ -28,7 +28,12 @@ AttentionTask task_of(const CachedLayer& layer, std::int64_t length, std::int64_
   const auto pages = static_cast<Bytes>(ceil_div(entries, page_size));
   const Bytes page_bytes = static_cast<Bytes>(page_size) * layer.entry_bytes;
   const Bytes chunk_bytes = layer.chunk_bytes > 0 ? layer.chunk_bytes : page_bytes;
-  AttentionTask task{.streams = {{pages * page_bytes, chunk_bytes}}, .num_entries = entries, .count = count};
+  const Bytes bytes = pages * page_bytes;
+  const auto fp8_bytes = static_cast<Bytes>(std::llround(static_cast<double>(bytes) * layer.fp8_bytes));
+  AttentionTask task{.streams = {}, .num_entries = entries, .count = count};
+  if (fp8_bytes < bytes) task.streams.push_back({bytes - fp8_bytes, chunk_bytes});
+  if (fp8_bytes > 0) task.streams.push_back({fp8_bytes, chunk_bytes, true});
+  task.fp8_entries = std::llround(static_cast<double>(entries) * layer.fp8_entries);
   if (layer.window > 0) task.hidden_entries = length - entries;
   task.dequantized_elements = static_cast<double>(entries) * layer.dequantized_elements;
   task.reconstruction_macs = static_cast<double>(entries) * layer.reconstruction_macs;
@@ -75,7 +80,7 @@ PrefillAttentionWork IterationModel::prefill_of(const CachedLayer& layer,
   work.kv_heads = layer.num_kv_heads;
   work.head_dim = layer.head_dim;
   if (!shape.is_latent()) {
-    work.kv_bits = layer.has_fp8_entries ? 8 : 16;
+    work.kv_bits = layer.fp8_entries == 1 ? 8 : 16;
     work.entry_bytes = layer.entry_bytes;
   } else {
     work.kv_heads = shape.num_query_heads;
@@ -96,7 +101,6 @@ IterationModel::AttentionWork IterationModel::attention_of(const CachedLayer& la
     work.decode.head_dim = mean_product_width(options_.shape.latent.kv_rank, options_.shape.latent.rope_dim);
   work.decode.query_heads_per_task = std::max<std::int64_t>(1, options_.shape.num_query_heads / layer.num_kv_heads);
   work.decode.has_window = layer.window > 0;
-  work.decode.has_fp8_entries = layer.has_fp8_entries;
   work.decode.num_sequences = 0;
   for (const auto& [length, count] : key.first) {
     work.decode.tasks.push_back(task_of(layer, length, options_.page_size, count * layer.num_kv_heads));

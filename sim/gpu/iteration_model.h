@@ -26,7 +26,7 @@ struct CachedLayer {
   std::int64_t window = 0;       ///< of the model; 0: none
   /// Elements of an entry that are converted before use (times the codec's cost), multiply-adds that rebuild it from a low rank.
   double dequantized_elements = 0, reconstruction_macs = 0;
-  bool has_fp8_entries = false;  ///< DecodeAttentionWork::has_fp8_entries
+  double fp8_entries = 0, fp8_bytes = 0;  ///< share of AttentionTask::fp8_entries, and of the bytes that are theirs
 };
 
 /// Tokens of one prompt that are computed in this step.

@@ -28,7 +28,7 @@ IterationModel::Options llama_fp8() {
   IterationModel::Options options = llama();
   options.cache[0].entry_bytes = 256;
   options.cache[0].dequantized_elements = 256;
-  options.cache[0].has_fp8_entries = true;
+  options.cache[0].fp8_entries = options.cache[0].fp8_bytes = 1;
   return options;
 }
 
@@ -133,6 +133,18 @@ TEST(IterationModel, ThePromptsCallReadsEntriesAsTheyAreStored) {
   metadata.cache[0].entry_bytes = 132;  // int4 with a scale and a zero for each of K and V
   IterationModel int4(gpu, metadata);
   EXPECT_EQ(bytes(int4, chunk), 32U * 1008 * 8 * 132);
+}
+
+// Of 1,024 entries half are codes of a third of the bytes: H100 reads all of them, in two calls or one.
+TEST(IterationModel, Fp8BesideFp16IsReadOnce) {
+  Gpu gpu = h100();
+  IterationModel::Options options = llama();
+  options.cache[0].entry_bytes = 384;
+  options.cache[0].dequantized_elements = 128;
+  options.cache[0].fp8_entries = 0.5;
+  options.cache[0].fp8_bytes = 1.0 / 3;
+  IterationModel mixed(gpu, options);
+  EXPECT_EQ(attention_bytes(mixed.iteration({.decode_lengths = {1024}, .chunks = {}})), 32U * 8 * 1024 * 384);
 }
 
 // Beyond a window of 1024 a longer context costs nothing more; below it does.

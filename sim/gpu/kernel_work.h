@@ -15,6 +15,7 @@ namespace kvtide::gpu {
 struct PageStream {
   Bytes bytes = 0;        ///< pages are read whole
   Bytes chunk_bytes = 0;  ///< contiguous bytes of one page
+  bool is_fp8 = false;    ///< of the entries that AttentionTask::fp8_entries counts
   bool operator==(const PageStream&) const = default;
 };
 
@@ -28,6 +29,9 @@ struct AttentionTask {
   std::int64_t count = 1;           ///< how many equal tasks (batch, equal heads)
   /// Of the layer, that these tasks are of, in equal numbers; empty: all of them. Ranks divide KV heads.
   std::vector<std::int64_t> kv_heads = {};
+  /// Of num_entries: E4M3 codes under one scale, all others being fp16. Where the GPU has a kernel for them, 8-bit tensor
+  /// cores take the codes as they are, and the others have a call of their own; elsewhere dequantized_elements are converted.
+  std::int64_t fp8_entries = 0;
   bool operator==(const AttentionTask&) const = default;
 };
 
@@ -40,9 +44,6 @@ struct DecodeAttentionWork {
   std::int64_t math_bits = 16;      ///< operands of the tensor cores: 16, or 8 where fp8 entries are used as they are
   bool interleaves_groups = false;  ///< several sequences and several KV heads: a group's queries do not lie together
   bool has_window = false;          ///< the model's layer has a sliding window, whether or not the context exceeds it
-  /// Every entry is an E4M3 code under one scale: where the GPU has a kernel for it, 8-bit tensor cores take the codes as
-  /// they are (math_bits 8); elsewhere dequantized_elements are converted.
-  bool has_fp8_entries = false;
   /// All query heads share one row as key and value (mla_decode.h): head_dim is mean_product_width().
   bool is_latent = false;
   std::string kernel;  ///< a framework ("vllm") or one AttentionKernel of the profile; empty: its first framework

@@ -22,11 +22,13 @@ bool quantizes_alone(const Compression& setting) {
   return setting.stages.size() == 1 && quantize_of(setting) != nullptr;
 }
 
-/// Whether an engine would write each new entry as fp8, the kernel's own operands.
-bool stores_fp8(const Compression& setting) {
-  if (!quantizes_alone(setting) || setting.sinks > 0 || setting.window > 0) return false;
-  const Quantize& quantize = *quantize_of(setting);
-  return quantize.k_format == "fp8_e4m3" && quantize.v_format == "fp8_e4m3" && quantize.residual == 0;
+constexpr std::string_view kOperands = "fp8_e4m3";  ///< the codec whose codes 8-bit kernels take as they are
+
+/// Whether an engine would write each new entry as fp8: nothing stays in fp16, no block has to fill first.
+bool writes_fp8(const Compression& setting, bool is_latent) {
+  const Quantize* quantize = quantize_of(setting);
+  if (quantize == nullptr || setting.sinks > 0 || setting.window > 0 || !setting.anchors.empty()) return false;
+  return quantize->residual == 0 && quantize->k_format == kOperands && (is_latent || quantize->v_format == kOperands);
 }
 
 std::int64_t count_free(const Compression& setting, std::int64_t num_positions) {
@@ -66,10 +68,14 @@ void append_exact(LayerCache& layer, std::int64_t num_entries, std::int64_t head
   }
 }
 
+bool is_read(const PagePool& pool) {
+  return pool.num_pages > 0 && pool.payload_bytes > 0;  // latent attention stores no V
+}
+
 void add_pools(const std::vector<PagePool>& pools, std::int64_t page_size, std::int64_t head_dim,
                gpu::AttentionTask& task) {
   for (const PagePool& pool : pools) {
-    if (pool.num_pages == 0 || pool.payload_bytes == 0) continue;  // latent attention stores no V
+    if (!is_read(pool)) continue;
     task.streams.push_back({pool.payload_bytes * static_cast<Bytes>(pool.form.layers) + pool.metadata_bytes,
                             static_cast<Bytes>(page_size) * pool.form.entry_bytes()});
     const auto elements = static_cast<double>(pool.num_entries) * pool.form.columns;
@@ -79,6 +85,31 @@ void add_pools(const std::vector<PagePool>& pools, std::int64_t page_size, std::
           static_cast<double>(pool.num_entries) * pool.form.rank * static_cast<double>(head_dim);
     }
   }
+}
+
+/// Marks the fp8 entries of a task over these pools; none where other forms than fp8 and fp16 meet, or K and V differ.
+/// @param is_immediate  fp16 entries only wait for their block to fill: an engine has them in fp8 already
+void mark_fp8(const HeadPools& pools, bool is_immediate, gpu::AttentionTask& task) {
+  std::vector<bool> is_fp8;  // [stream]
+  const auto fp8_entries = [&](const std::vector<PagePool>& of_tensor) {
+    std::int64_t entries = 0;
+    for (const PagePool& pool : of_tensor) {
+      if (!is_read(pool)) continue;
+      const bool is_fp16 = pool.form.kind == StoredForm::Kind::fp16;
+      const bool is_code = pool.form.kind == StoredForm::Kind::coded && pool.form.codec == kOperands;
+      if (!is_fp16 && !is_code) return std::int64_t{-1};
+      is_fp8.push_back(is_code || is_immediate);
+      if (is_fp8.back()) entries += pool.num_entries;
+    }
+    return entries;
+  };
+  const std::int64_t k_entries = fp8_entries(pools.k), v_entries = fp8_entries(pools.v);
+  const bool is_latent = std::ranges::none_of(pools.v, is_read);
+  if (k_entries <= 0 || (!is_latent && v_entries != k_entries)) return;
+  task.fp8_entries = k_entries;
+  // Pages that only other heads need are read with the codes where this head has nothing else.
+  const bool is_all = k_entries == task.num_entries;
+  for (std::size_t stream = 0; stream < is_fp8.size(); ++stream) task.streams[stream].is_fp8 = is_all || is_fp8[stream];
 }
 
 std::int64_t num_entries(const std::vector<PagePool>& pools) {
@@ -167,20 +198,21 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
     attention.work.is_latent = kind.is_latent;
     if (const LatentAttention& latent = geometry_.model.latent; kind.is_latent && latent.kv_rank > 0)
       attention.work.head_dim = gpu::mean_product_width(latent.kv_rank, latent.rope_dim);
-    attention.work.has_fp8_entries = is_compressible(kind) && stores_fp8(geometry_.setting);
     attention.work.query_heads_per_task =
         std::max<std::int64_t>(1, geometry_.model.num_query_heads / std::max<std::int64_t>(1, kind.num_kv_heads));
     attention.work.has_window = has_window;
     attention.work.num_sequences = geometry_.batch;
     attention.work.interleaves_groups = geometry_.batch > 1 && kind.num_kv_heads > 1;
+    const bool is_immediate = is_compressible(kind) && writes_fp8(geometry_.setting, kind.is_latent);
     for (HeadCache& head : layer.heads) head.unread.clear();
     const std::vector<HeadPools> pools = layer_pools(layer, geometry_.page_size, geometry_.layout);
     for (std::size_t head = 0; head < pools.size(); ++head) {
       gpu::AttentionTask& task = attention.work.tasks.emplace_back();
       add_pools(pools[head].k, geometry_.page_size, distinct.head_dim, task);
       add_pools(pools[head].v, geometry_.page_size, distinct.head_dim, task);
-      if (distinct.merged > 0) task.streams.push_back({distinct.merged, distinct.merged});
       task.num_entries = num_entries(pools[head].k);
+      if (distinct.merged == 0) mark_fp8(pools[head], is_immediate, task);
+      if (distinct.merged > 0) task.streams.push_back({distinct.merged, distinct.merged});
       if (has_window) task.hidden_entries = num_positions_ - task.num_entries;
       task.count = distinct.heads_of_distinct[head] * geometry_.batch;
       if (pools.size() > 1) task.kv_heads = distinct.served_heads(head);

@@ -250,24 +250,65 @@ std::vector<LayerAttention> attention_over(const Model& model, const Compression
   return CacheTimeline({.model = model, .setting = setting}, some_scores(), kPositions).attention();
 }
 
-// Engines write fp8 entry by entry; what stays in fp16 for a while, or under other codes, is no operand of 8-bit kernels.
-TEST(Attention, OverNothingButFp8IsMarked) {
-  const auto is_fp8 = [](const Quantize& quantize, std::int64_t window) {
-    Compression setting = blocks_of_32({quantize});
-    setting.window = window;
-    return attention_over(small_model(), setting).at(0).work.has_fp8_entries;
-  };
-  const Quantize fp8{.k_format = "fp8_e4m3", .v_format = "fp8_e4m3", .group = 16};
-  EXPECT_TRUE(is_fp8(fp8, 0));
-  EXPECT_FALSE(is_fp8(fp8, 8));
-  EXPECT_FALSE(is_fp8({.k_format = "fp8_e4m3", .v_format = "int8", .group = 16}, 0));
-  EXPECT_FALSE(is_fp8({.k_format = "fp8_e5m2", .v_format = "fp8_e5m2", .group = 16}, 0));
-  EXPECT_FALSE(is_fp8({.k_format = "fp8_e4m3", .v_format = "fp8_e4m3", .group = 16, .residual = 32}, 0));
+struct Fp8 {
+  std::int64_t entries;
+  std::int64_t of;
+  bool operator==(const Fp8&) const = default;
+};
+void PrintTo(const Fp8& fp8, std::ostream* out) {
+  *out << fp8.entries << " of " << fp8.of;
+}
+
+Fp8 fp8_of(const LayerAttention& layer) {
+  Fp8 sum{0, 0};
+  for (const gpu::AttentionTask& task : layer.work.tasks) {
+    sum.entries += task.fp8_entries;
+    sum.of += task.num_entries;
+    // What is fp8 and what is not is read apart.
+    for (const gpu::PageStream& stream : task.streams) {
+      if (task.fp8_entries == 0 || task.fp8_entries == task.num_entries) {
+        EXPECT_EQ(stream.is_fp8, task.fp8_entries > 0);
+      }
+    }
+  }
+  return sum;
+}
+
+Quantize fp8_codes() {
+  return {.k_format = "fp8_e4m3", .v_format = "fp8_e4m3", .group = 16};
+}
+
+Fp8 fp8_under(const std::vector<Stage>& stages, std::int64_t window) {
+  Compression setting = blocks_of_32(stages);
+  setting.window = window;
+  return fp8_of(attention_over(small_model(), setting).at(0));
+}
+
+// Engines write fp8 entry by entry: without a protected position all 100 are codes, the 4 of a block that is not full too. A window of 8
+// protects the blocks from position 64 on. Other codes are no operands of 8-bit kernels, nor are keys of one form and values of another.
+TEST(Attention, MarksWhatEightBitKernelsTakeAsItIs) {
+  EXPECT_EQ(fp8_under({fp8_codes()}, 0), (Fp8{100, 100}));
+  EXPECT_EQ(fp8_under({fp8_codes()}, 8), (Fp8{64, 100}));
+  Quantize other = fp8_codes();
+  other.v_format = "int8";
+  EXPECT_EQ(fp8_under({other}, 0), (Fp8{0, 100}));
+  other.v_format = "fp16";
+  EXPECT_EQ(fp8_under({other}, 0), (Fp8{0, 100}));
+  other.k_format = other.v_format = "fp8_e5m2";
+  EXPECT_EQ(fp8_under({other}, 0), (Fp8{0, 100}));
+  EXPECT_EQ(fp8_under({LowRank{.rank = 4, .scope = BasisScope::model}, fp8_codes()}, 0), (Fp8{0, 100}));
+}
+
+// A quarter of 100 positions of either head stays, in fp8 but for what the last block holds: all of it is read as codes.
+TEST(Attention, MarksWhatAnEvictionLeaves) {
+  const Fp8 kept = fp8_under({newest(), fp8_codes()}, 0);
+  EXPECT_GT(kept.of, 0);
+  EXPECT_EQ(kept.entries, kept.of);
 }
 
 // A model's window, or one that layers below a shared depth are given, keeps its entries in fp16 whatever the setting.
 TEST(Attention, OverAWindowIsNoneOverFp8) {
-  Compression setting = blocks_of_32({Quantize{.k_format = "fp8_e4m3", .v_format = "fp8_e4m3"}});
+  Compression setting = blocks_of_32({fp8_codes()});
   setting.window = 0;
   Model model = small_model();
   model.num_layers = 2;
@@ -279,19 +320,32 @@ TEST(Attention, OverAWindowIsNoneOverFp8) {
                    .window = 48,
                    .num_kv_heads = 2}};
   model.kind_of_layer = {0, 1};
-  const auto whole_then_window = [&](const LayerSharing& sharing) {
+  const auto fp8_by_window = [&](const LayerSharing& sharing) {
     const CacheTimeline timeline({.model = model, .setting = setting, .sharing = sharing}, some_scores(), kPositions);
-    std::map<bool, bool> fp8_by_window;
-    for (const LayerAttention& layer : timeline.attention())
-      fp8_by_window[layer.kind.window > 0] = layer.work.has_fp8_entries;
-    return fp8_by_window;
+    std::map<bool, std::int64_t> entries;
+    for (const LayerAttention& layer : timeline.attention()) entries[layer.kind.window > 0] = fp8_of(layer).entries;
+    return entries;
   };
-  EXPECT_EQ(whole_then_window({}), (std::map<bool, bool>{{false, true}, {true, false}}));
+  const std::map<bool, std::int64_t> whole_alone{{false, 100}, {true, 0}};
+  EXPECT_EQ(fp8_by_window({}), whole_alone);
   model.layers.pop_back();
   model.layers[0].count = 2;
   model.kind_of_layer = {0, 0};
-  EXPECT_EQ(whole_then_window({.group = 0, .from = 500'000, .window = 48}),
-            (std::map<bool, bool>{{false, true}, {true, false}}));
+  EXPECT_EQ(fp8_by_window({.group = 0, .from = 500'000, .window = 48}), whole_alone);
+}
+
+// A latent vector is K and V in one, whatever is said of V.
+TEST(Attention, OverLatentCodesNeedsKeysAlone) {
+  Model model = small_model();
+  model.num_kv_heads = 1;
+  model.layers = {{.count = 1, .k_bytes = 32, .v_bytes = 0, .num_kv_heads = 1, .is_latent = true}};
+  model.kind_of_layer = {0};
+  Quantize keys = fp8_codes();
+  keys.v_format = "fp16";
+  Compression setting = blocks_of_32({keys});
+  EXPECT_EQ(fp8_of(attention_over(model, setting).at(0)), (Fp8{64, 100}));
+  setting.window = 0;
+  EXPECT_EQ(fp8_of(attention_over(model, setting).at(0)), (Fp8{100, 100}));
 }
 
 // A latent of 24 and a rotary part of 8: 32 stored channels, products of 32 and 24, 28 in the mean.
