@@ -150,6 +150,7 @@ SteppedDecode step_through(const Run& run, const kv::Compression& setting, const
     for (const kv::LayerAttention& layer : cache.attention()) {
       const auto count = static_cast<std::size_t>(layer.num_layers);
       work.attention.insert(work.attention.end(), count, layer.work);
+      work.selection.insert(work.selection.end(), count, layer.selection);
       // Windows and states are not compressed.
       const bool is_compressed = layer.kind.kind == AttentionKind::full_attention;
       if (compresses) {

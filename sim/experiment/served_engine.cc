@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "experiment/served_decode.h"
+#include "kv/compression/scorer.h"
 #include "serving/captured_batch.h"
 
 namespace kvtide::experiment {
@@ -227,6 +228,7 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
   const std::int64_t rank = fullest_rank(compressed.cache(), asked);
   const EntryWork work = entry_work(compressed.attention(), asked, rank);
   const HeldEntries entries = held_entries(kv::part_of_rank(compressed.cache(), rank, asked.tensor_parallel));
+  const kv::Digests digests = kv::digests_of_steps(setting);
   serving::MachineStepTime::Options options;
   options.iteration.shape = decoder_shape(model, asked, attention);
   options.iteration.page_size = asked.page_size;
@@ -247,6 +249,9 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
     cached.keep_ratio = std::clamp(entries.read / entries.held, 1e-6, 1.0);
     cached.dequantized_elements = work.dequantized_elements;
     cached.reconstruction_macs = work.reconstruction_macs;
+    // A page of what is held; the others of the context may lie in host memory, their digests do not.
+    cached.digest_entries = static_cast<double>(digests.page) * entries.held / entries.positions;
+    cached.digest_vectors = digests.vectors;
     cached.fp8_entries = work.fp8_entries;
     cached.fp8_bytes = work.fp8_bytes;
   }

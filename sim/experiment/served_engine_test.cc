@@ -112,8 +112,8 @@ double step_ratio(Served& served) {
 // One cache, two observers: whatever a step reads, converts, rebuilds or compresses, serving prices as the machine does.
 TEST(ServedEngine, StepTimesAreThoseOfTheMachine) {
   for (const char* compression :
-       {"none", "{preset: fp8}", "{preset: palu}", "{preset: palu-int4}", "{preset: quest}", "{preset: block-svd}",
-        "{preset: int4}", "{preset: kivi-int4}", "{preset: pool-4}", "{preset: streamingllm}",
+       {"none", "{preset: fp8}", "{preset: palu}", "{preset: palu-int4}", "{preset: quest}", "{preset: arkvale}",
+        "{preset: block-svd}", "{preset: int4}", "{preset: kivi-int4}", "{preset: pool-4}", "{preset: streamingllm}",
         "{block_size: 64, stages: [{quantize: {format: int4, group: 32}}]}"}) {
     Served served("llama-3.1-8b", 8192, compression);
     EXPECT_NEAR(step_ratio(served), 1, 0.01) << compression;

@@ -35,6 +35,7 @@ void check(const DecoderShape& shape, const IterationWork& work) {
   fits(work.attention.size(), "attention", false);
   fits(work.compression.size(), "compression", true);
   fits(work.prefill.size(), "prefill", true);
+  fits(work.selection.size(), "selection", true);
 }
 
 template <class Work>
@@ -235,9 +236,18 @@ class StepBuilder {
                      linear(work_.batch, share(shape_.num_query_heads * latent.nope_dim), latent.kv_rank));
   }
 
+  const KernelTime& time_share(const StreamWork& work, const AttentionLayer& layer) {
+    return streams_(share_of_rank(work, layer.num_kv_heads, shape_.is_latent(), ranks_),
+                    [&](const StreamWork& each) { return gpu_.stream(each); });
+  }
+
   void attend(const AttentionLayer& layer, std::int64_t layer_index) {
     const DecodeAttentionWork own =
         share_of_rank(of_layer(work_.attention, layer_index), layer.num_kv_heads, shape_.is_latent(), ranks_);
+    if (!work_.selection.empty()) {
+      for (const StreamWork& kernel : of_layer(work_.selection, layer_index))
+        launcher_.launch("select", time_share(kernel, layer));
+    }
     if (!own.tasks.empty()) {
       const KernelTime& attended =
           attention_(own, [&](const DecodeAttentionWork& each) { return gpu_.decode_attention(each, l2_); });
@@ -252,16 +262,7 @@ class StepBuilder {
                        }));
     }
     if (work_.compression.empty()) return;
-    CompressBlocksWork blocks = of_layer(work_.compression, layer_index);
-    if (!shape_.is_latent()) {
-      const std::int64_t division = std::min(ranks_, layer.num_kv_heads);
-      blocks.num_blocks = ceil_div(blocks.num_blocks, division);
-      blocks.read_bytes /= static_cast<Bytes>(division);
-      blocks.write_bytes /= static_cast<Bytes>(division);
-      blocks.flops /= static_cast<double>(division);
-    }
-    const KernelTime& compressed =
-        compression_(blocks, [&](const CompressBlocksWork& each) { return gpu_.compress_blocks(each); });
+    const KernelTime& compressed = time_share(of_layer(work_.compression, layer_index), layer);
     iteration_.compress_duration += compressed.duration;
     if (work_.has_side_streams) {
       launcher_.launch("compress", compressed, kCompressionStream, launcher_.last(kMainStream));
@@ -358,7 +359,7 @@ class StepBuilder {
   Memo<std::array<std::int64_t, 4>> linear_;
   Memo<DecodeAttentionWork> attention_;
   Memo<PrefillAttentionWork> prefill_;
-  Memo<CompressBlocksWork> compression_;
+  Memo<StreamWork> streams_;
   KernelTime all_reduce_;
   bool has_attended_ = false;
 };
@@ -401,6 +402,18 @@ DecodeAttentionWork share_of_rank(const DecodeAttentionWork& work, std::int64_t 
     if (read_bytes(part) > read_bytes(most)) most = std::move(part);
   }
   return most;
+}
+
+StreamWork share_of_rank(const StreamWork& work, std::int64_t num_kv_heads, bool is_latent, std::int64_t num_ranks) {
+  if (is_latent || num_ranks == 1) return work;
+  const std::int64_t division = std::min(num_ranks, num_kv_heads);
+  StreamWork own = work;
+  own.num_blocks = ceil_div(work.num_blocks, division);
+  own.read_bytes /= static_cast<Bytes>(division);
+  own.write_bytes /= static_cast<Bytes>(division);
+  own.flops /= static_cast<double>(division);
+  own.tensor_flops /= static_cast<double>(division);
+  return own;
 }
 
 PrefillAttentionWork share_of_rank(const PrefillAttentionWork& work, std::int64_t num_ranks) {

@@ -1,7 +1,7 @@
 #pragma once
 // One step of a model as a graph of kernels on streams: every kernel of every layer, from the first norm to the logits.
 //
-//   a layer   elementwise - qkv - attention - [compress] - o - [all_reduce] - MLP - [all_reduce]
+//   a layer   elementwise - qkv - [select] - attention - [compress] - o - [all_reduce] - MLP - [all_reduce]
 //   dense     gate_up - down;  experts  router - expert_gate_up - expert_down, shared_gate_up - shared_down
 //   latent    query_down - qkv - absorb_query - attention - expand_value - o
 //   ranks     the embedding's parts are summed before the first layer, the logits' parts gathered after the head
@@ -33,6 +33,8 @@ struct IterationWork {
   std::vector<DecodeAttentionWork> attention{};   ///< [layer] or [1]; no tasks: nothing decodes
   std::vector<PrefillAttentionWork> prefill{};    ///< [layer], [1], or empty: no prompts in this step
   std::vector<CompressBlocksWork> compression{};  ///< [layer], [1], or empty: no block became eligible
+  /// [layer], [1], or empty: kernels that choose what decoding sequences read (select_pages.h), one after another.
+  std::vector<std::vector<StreamWork>> selection{};
   /// Compression and shared experts run on streams of their own beside what does not need them; the step's end waits.
   bool has_side_streams = false;
 };
@@ -65,6 +67,10 @@ struct Iteration {
 /// Example: heads 0..3 keep all, 4..7 a tenth; rank 0 of 2 reads as much as without compression.
 [[nodiscard]] DecodeAttentionWork share_of_rank(const DecodeAttentionWork& work, std::int64_t num_kv_heads,
                                                 bool is_latent, std::int64_t num_ranks);
+
+/// A rank's part of work over all KV heads alike.
+[[nodiscard]] StreamWork share_of_rank(const StreamWork& work, std::int64_t num_kv_heads, bool is_latent,
+                                       std::int64_t num_ranks);
 
 /// The same of prompt chunks: query and KV heads are divided, a KV head that ranks outnumber is repeated.
 [[nodiscard]] PrefillAttentionWork share_of_rank(const PrefillAttentionWork& work, std::int64_t num_ranks);

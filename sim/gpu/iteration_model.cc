@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "gpu/decode_attention.h"
+#include "gpu/select_pages.h"
 
 namespace kvtide::gpu {
 namespace {
@@ -92,6 +93,19 @@ PrefillAttentionWork IterationModel::prefill_of(const CachedLayer& layer,
   return work;
 }
 
+/// The choice of pages that decoding sequences read.
+std::vector<StreamWork> IterationModel::selection_of(const CachedLayer& layer, const Key& key) const {
+  PageSelection selection{.digest_vectors = layer.digest_vectors, .head_dim = layer.head_dim};
+  selection.num_queries = std::max<std::int64_t>(1, options_.shape.num_query_heads / layer.num_kv_heads);
+  for (const auto& [length, count] : key.first) {
+    const auto num_pages = [&layer](std::int64_t entries) {
+      return static_cast<std::int64_t>(std::ceil(static_cast<double>(entries) / layer.digest_entries));
+    };
+    selection.lists.push_back({num_pages(length), num_pages(kept_entries(layer, length)), count * layer.num_kv_heads});
+  }
+  return select_pages_work(selection);
+}
+
 IterationModel::AttentionWork IterationModel::attention_of(const CachedLayer& layer, const Key& key) const {
   AttentionWork work;
   work.prefill = prefill_of(layer, key.second);
@@ -107,6 +121,7 @@ IterationModel::AttentionWork IterationModel::attention_of(const CachedLayer& la
     work.decode.num_sequences += count;
   }
   work.decode.interleaves_groups = work.decode.num_sequences > 1 && layer.num_kv_heads > 1;
+  if (layer.digest_entries > 0) work.selection = selection_of(layer, key);
   if (key.first.empty() || key.second.empty() || !joins_prompts(gpu_.profile(), work.decode)) return work;
   for (const auto& [length, count] : key.first)
     work.prefill.sequences.push_back({1, std::max<std::int64_t>(1, kept_entries(layer, length)) - 1, count});
@@ -124,6 +139,7 @@ Iteration IterationModel::iteration_of(const Key& key) {
     const AttentionWork attention = attention_of(layer, key);
     for (std::int64_t each = 0; each < layer.num_layers; ++each) {
       work.attention.push_back(attention.decode);
+      work.selection.push_back(attention.selection);
       if (!key.second.empty()) work.prefill.push_back(attention.prefill);
     }
   }
@@ -139,6 +155,10 @@ Picoseconds IterationModel::attention(const BatchShape& batch) {
     const DecodeAttentionWork decode =
         share_of_rank(whole.decode, layer.num_kv_heads, options_.shape.is_latent(), ranks);
     if (!decode.tasks.empty()) sum += layer.num_layers * gpu_.decode_attention(decode).duration;
+    for (const StreamWork& kernel : whole.selection) {
+      const StreamWork own = share_of_rank(kernel, layer.num_kv_heads, options_.shape.is_latent(), ranks);
+      sum += layer.num_layers * gpu_.stream(own).duration;
+    }
     if (!key.second.empty()) {
       sum += layer.num_layers * gpu_.prefill_attention(share_of_rank(whole.prefill, ranks)).duration;
     }

@@ -147,6 +147,26 @@ TEST(IterationModel, Fp8BesideFp16IsReadOnce) {
   EXPECT_EQ(attention_bytes(mixed.iteration({.decode_lengths = {1024}, .chunks = {}})), 32U * 8 * 1024 * 384);
 }
 
+// Two kernels a layer choose what decoding sequences read, however many they are and whatever prompts are beside them; prompts read all. The
+// digests of 64 and 63 pages, 2 x 256 B each of 8 heads, and a group's 4 queries of 256 B for each of 16 heads come from device memory once.
+TEST(IterationModel, PagesAreChosenInEveryStepThatDecodes) {
+  Gpu gpu = h100();
+  IterationModel::Options options = llama();
+  options.cache[0].digest_entries = 16;
+  options.cache[0].digest_vectors = 2;
+  options.cache[0].keep_ratio = 0.25;
+  IterationModel model(gpu, options);
+  const auto num_kernels = [&](const BatchShape& batch) {
+    return class_of(model.iteration(batch), "select").num_kernels;
+  };
+  EXPECT_EQ(num_kernels({.decode_lengths = {1024}, .chunks = {}}), 64);
+  EXPECT_EQ(num_kernels({.decode_lengths = {1024, 1008}, .chunks = {{16, 0}}}), 64);
+  EXPECT_EQ(num_kernels({.decode_lengths = {}, .chunks = {{16, 1008}}}), 0);
+  const Bytes bytes = class_of(model.iteration({.decode_lengths = {1024, 1008}, .chunks = {}}), "select").hbm_bytes;
+  EXPECT_GE(bytes, 32U * ((64 + 63) * 8 * 512 + 16 * 4 * 256));
+  EXPECT_LE(bytes, 32U * ((64 + 63) * 8 * (512 + 4) + 16 * 4 * 256));
+}
+
 // Beyond a window of 1024 a longer context costs nothing more; below it does.
 TEST(IterationModel, WindowedLayersAreFlatBeyondTheWindow) {
   Gpu gpu = h100();

@@ -23,6 +23,7 @@ StreamWork top_k_work(const TopKShape& shape) {
           .write_bytes = kScoreBytes * static_cast<Bytes>(shape.num_lists) * static_cast<Bytes>(shape.num_kept),
           .chunk_bytes = Bytes{64} << 10,
           .flops = kPasses * kFlopsPerScore * static_cast<double>(scores),
+          .num_launches = kPasses,  // a pass needs the histogram of the one before
           .input = L2State::warm};  // the scorer has just written them; later passes read them again
 }
 

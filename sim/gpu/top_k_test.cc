@@ -15,6 +15,7 @@ TEST(TopK, FourPassesReadEveryScore) {
   EXPECT_EQ(work.read_bytes, 4'194'304u);
   EXPECT_EQ(work.write_bytes, 524'288u);
   EXPECT_EQ(work.num_blocks, 8);
+  EXPECT_EQ(work.num_launches, 4);
 }
 
 // One block a list: one long list takes as long as 132 of them on 132 SMs, when L2 holds all.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpu/select_pages.h"
 #include "kv/compression/codec.h"
 #include "kv/compression/scorer.h"
 #include "kv/partition.h"
@@ -186,6 +187,7 @@ CacheEvent CacheTimeline::append() {
 std::vector<LayerAttention> CacheTimeline::attention() const {
   std::vector<LayerAttention> layers;
   ServedCache now = held();
+  const Digests digests = digests_of_steps(geometry_.setting);
   for (DistinctLayer& distinct : now.layers) {
     const LayerKind& kind = distinct.kind;
     const bool has_window = kind.window > 0;
@@ -204,7 +206,26 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
     attention.work.num_sequences = geometry_.batch;
     attention.work.interleaves_groups = geometry_.batch > 1 && kind.num_kv_heads > 1;
     const bool is_immediate = is_compressible(kind) && writes_fp8(geometry_.setting, kind.is_latent);
-    for (HeadCache& head : layer.heads) head.unread.clear();
+    gpu::PageSelection selection{.digest_vectors = digests.vectors,
+                                 .head_dim = distinct.head_dim,
+                                 .num_queries = attention.work.query_heads_per_task};
+    for (std::size_t head = 0; head < layer.heads.size(); ++head) {
+      HeadCache& cache = layer.heads[head];
+      if (digests.page > 0 && !(cache.unread.empty() && cache.host.empty())) {
+        // The choosing kernel reads the digests, attention does not.
+        const std::int64_t compressed = num_positions_ - num_appended_;
+        const auto digest_bytes = static_cast<Bytes>(digests.vectors_of(compressed) * distinct.head_dim * 2);
+        Bytes& metadata = cache.segments.front().k_metadata;
+        metadata -= std::min(metadata, digest_bytes);
+        std::int64_t kept = 0;
+        for (const Segment& segment : cache.segments) kept += segment.num_entries;
+        const std::int64_t pages = ceil_div(compressed, digests.page);
+        selection.lists.push_back(
+            {pages, std::min(pages, ceil_div(kept, digests.page)), distinct.heads_of_distinct[head] * geometry_.batch});
+      }
+      cache.unread.clear();
+    }
+    attention.selection = gpu::select_pages_work(selection);
     const std::vector<HeadPools> pools = layer_pools(layer, geometry_.page_size, geometry_.layout);
     for (std::size_t head = 0; head < pools.size(); ++head) {
       gpu::AttentionTask& task = attention.work.tasks.emplace_back();

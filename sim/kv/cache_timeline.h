@@ -25,6 +25,8 @@ struct CacheEvent {
 /// Attention of layers that read alike.
 struct LayerAttention {
   gpu::DecodeAttentionWork work;
+  /// Kernels that choose what `work` reads, one after another before it (gpu/select_pages.h); empty: the choice stands.
+  std::vector<gpu::StreamWork> selection;
   std::int64_t num_layers = 0;
   std::int64_t num_stored_layers = 0;  ///< of them: layers with a cache of their own to compress
   LayerKind kind;                      ///< of these layers; work has no tasks where they store no positions

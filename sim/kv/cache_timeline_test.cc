@@ -348,6 +348,29 @@ TEST(Attention, OverLatentCodesNeedsKeysAlone) {
   EXPECT_EQ(fp8_of(attention_over(model, setting).at(0)), (Fp8{100, 100}));
 }
 
+// Quest over 96 positions: 6 pages of 16, 2 vectors of 16 channels each; 3 sequences of 2 heads choose. The kernel that scores reads
+// 6 x 12 x 32 B of digests and 6 x 2 queries of 32 B; attention reads entries alone. Where all pages are read nothing is chosen.
+TEST(Attention, OverChosenPagesIsPrecededByTheChoice) {
+  const auto first_layer = [](const std::string& scorer, PartsPerMillion keep, Rest rest) {
+    Compression setting = blocks_of_32({Evict{.scorer = scorer, .keep = keep, .rest = rest}});
+    setting.window = 0;
+    return CacheTimeline({.model = small_model(), .setting = setting, .batch = 3}, some_scores(), 96).attention().at(0);
+  };
+  for (const Rest rest : {Rest::unread, Rest::host}) {
+    const LayerAttention layer = first_layer("quest", 330'000, rest);
+    ASSERT_EQ(layer.selection.size(), 2u);
+    EXPECT_EQ(layer.selection[0].read_bytes, 6u * 12 * 32 + 6 * 2 * 32);
+    EXPECT_EQ(layer.selection[0].write_bytes, 6u * 6 * 4);
+    EXPECT_EQ(layer.selection[1].write_bytes, 6u * 2 * 4);  // one block of 32: 2 pages
+    for (const gpu::AttentionTask& task : layer.work.tasks) {
+      for (const gpu::PageStream& stream : task.streams) EXPECT_EQ(stream.bytes, 32u * 32);
+    }
+  }
+  EXPECT_TRUE(first_layer("quest", 330'000, Rest::dropped).selection.empty());
+  EXPECT_TRUE(first_layer("knorm", 330'000, Rest::unread).selection.empty());
+  EXPECT_TRUE(first_layer("quest", 1'000'000, Rest::unread).selection.empty());
+}
+
 // A latent of 24 and a rotary part of 8: 32 stored channels, products of 32 and 24, 28 in the mean.
 TEST(Attention, OverLatentRowsHasTheMeanWidthOfItsProducts) {
   Model model = small_model();

@@ -112,6 +112,14 @@ Digests digests_of(const Evict& stage) {
   return digests;
 }
 
+Digests digests_of_steps(const Compression& setting) {
+  for (const Stage& stage : setting.stages) {
+    const auto* evict = std::get_if<Evict>(&stage);
+    if (evict != nullptr && (evict->rest == Rest::unread || evict->rest == Rest::host)) return digests_of(*evict);
+  }
+  return {};
+}
+
 LayerScores score_layer(const ScorerEntry& entry, const LayerTensors& layer, ScorerContext context) {
   if (!layer.empty()) context.num_heads = static_cast<std::int64_t>(layer.size());
   context.parameters = resolved_parameters(entry, context.parameters);

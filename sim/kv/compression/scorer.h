@@ -98,6 +98,8 @@ struct Digests {
 };
 /// @throws as resolved_parameters
 [[nodiscard]] Digests digests_of(const Evict& stage);
+/// Of the stage whose choice is made anew in every decode step, what is left out staying stored or in host memory; none: all 0.
+[[nodiscard]] Digests digests_of_steps(const Compression& setting);
 
 /// Scores a layer, the context's parameters completed.
 /// @throws InputError  when the layer lacks what the scorer needs
