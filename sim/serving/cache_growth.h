@@ -59,12 +59,27 @@ struct CacheGrowth {
   [[nodiscard]] std::int64_t window_entries(std::int64_t context) const {
     return std::llround(static_cast<double>(std::min(window, context)) * window_weight);
   }
-  /// Most blocks that a sequence of `context` tokens takes, computed at most `step_tokens` at a time and not compressed yet.
+  /// Most entries at once, of layers that keep the whole context, in steps that compute single tokens up to `context`: in the last one
+  /// that compresses, or at the end. Example (above): up to 1,220 tokens 708, held(1,219) and the one that completes the block.
+  [[nodiscard]] std::int64_t most_decoding(std::int64_t context) const {
+    if (!frees_blocks()) return context;
+    const std::int64_t blocks = compressed(context);
+    return 1 + std::max(held(context - 1), blocks > 0 ? held(always_kept + blocks - 1) : 0);
+  }
+  /// Beside them the whole prompt, which is compressed once it is complete. Example: a prompt of 600, 708 up to 1,220 tokens.
+  [[nodiscard]] std::int64_t most_entries(std::int64_t prompt, std::int64_t context) const {
+    return context <= prompt ? context : std::max(prompt, most_decoding(context));
+  }
+  /// Most blocks that a sequence takes, a prompt and what is generated up to `context` tokens, computed at most `step_tokens` at a time.
   /// Example (field case C1): windows of 4,096 alone, 16,384 tokens in steps of 8,192, blocks of 16: 12,287 / 16 + 1 = 769.
-  [[nodiscard]] std::int64_t most_blocks(std::int64_t context, std::int64_t step_tokens,
+  [[nodiscard]] std::int64_t most_blocks(std::int64_t prompt, std::int64_t context, std::int64_t step_tokens,
                                          std::int64_t block_size) const {
     const std::int64_t last = std::min(context, step_tokens);
-    return whole_blocks(context, block_size) + window_blocks(context - last, last, block_size);
+    return whole_blocks(most_entries(prompt, context), block_size) + window_blocks(context - last, last, block_size);
+  }
+  /// Of a prompt alone.
+  [[nodiscard]] std::int64_t most_blocks(std::int64_t prompt, std::int64_t step_tokens, std::int64_t block_size) const {
+    return most_blocks(prompt, prompt, step_tokens, block_size);
   }
   /// Decode steps until the next burst, >= 1.
   [[nodiscard]] std::int64_t steps_to_burst(std::int64_t context) const {

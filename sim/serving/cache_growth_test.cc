@@ -28,6 +28,22 @@ TEST(CacheGrowth, ABudgetBoundsWhatIsHeld) {
   EXPECT_EQ(CacheGrowth{}.held(777), 777);
 }
 
+// 1,219 tokens hold 707 and the next one completes the ninth block. 128 tokens later a tenth: 644 + 128 = 772. A prompt is held whole
+// until it is complete.
+TEST(CacheGrowth, MostIsHeldBeforeABlockIsCompressed) {
+  const CacheGrowth growth{.keep_ratio = 0.5, .always_kept = 68, .interval = 128};
+  EXPECT_EQ(growth.most_decoding(1219), 707);
+  EXPECT_EQ(growth.most_decoding(1220), 708);
+  EXPECT_EQ(growth.most_decoding(1283), 708);
+  EXPECT_EQ(growth.most_decoding(1285), 709);
+  EXPECT_EQ(growth.most_decoding(1348), 772);
+  EXPECT_EQ(growth.most_entries(700, 1220), 708);
+  EXPECT_EQ(growth.most_entries(709, 1220), 709);
+  EXPECT_EQ(growth.most_entries(1220, 1220), 1220);
+  EXPECT_EQ(growth.most_blocks(700, 1220, 8192, 16), 45);  // 708 / 16 = 44.25
+  EXPECT_EQ(CacheGrowth{}.most_entries(700, 1220), 1220);
+}
+
 // Field case C12: 10 layers keep all, 50 a window of 1,024; 4,096 B a layer and token, so an entry of the ten has 40,960 B and a token
 // of the fifty weighs five of them. 128 tokens: 768 entries, 30 MiB (205 MiB with whole windows). 65,536: 70,656 entries, 2.70 GiB (15 GiB
 // without windows).

@@ -30,25 +30,6 @@ std::int64_t last_that(std::int64_t most, const Predicate& holds) {
 
 }  // namespace
 
-void EngineSettings::validate() const {
-  const auto require = [](bool is_good, const char* name, auto value, const char* allowed) {
-    if (!is_good) throw InputError(fmt::format("engine: {} {}: expected {}", name, value, allowed));
-  };
-  require(num_blocks >= 2, "num_blocks", num_blocks, ">= 2");
-  require(block_size >= 1 && block_size <= 65536, "block_size", block_size, "1..65536");
-  require(max_num_seqs >= 1, "max_num_seqs", max_num_seqs, ">= 1");
-  require(max_num_batched_tokens >= 1, "max_num_batched_tokens", max_num_batched_tokens, ">= 1");
-  require(long_prefill_threshold >= 0, "long_prefill_threshold", long_prefill_threshold, ">= 0");
-  require(growth.keep_ratio > 0 && growth.keep_ratio <= 1, "keep_ratio", growth.keep_ratio, "(0, 1]");
-  require(growth.always_kept >= 0, "always_kept", growth.always_kept, ">= 0");
-  require(growth.interval >= 1, "interval", growth.interval, ">= 1");
-  require(growth.budget >= 0, "budget", growth.budget, ">= 0");
-  require(growth.window >= 0, "window", growth.window, ">= 0");
-  require(growth.window_weight >= 0, "window_weight", growth.window_weight, ">= 0");
-  require(watermark >= 0 && watermark < 1, "watermark", watermark, "[0, 1)");
-  require(host_blocks >= 0, "host_blocks", host_blocks, ">= 0");
-}
-
 Scheduler::Scheduler(const EngineSettings& settings, std::int64_t shared_block_tokens)
     : settings_((settings.validate(), settings)), pool_(settings.num_blocks), free_host_blocks_(settings.host_blocks) {
   if (shared_block_tokens % settings.block_size != 0) {
@@ -80,7 +61,7 @@ void Scheduler::add(std::size_t index, Request request) {
   sequence.index = index;
   sequence.request = std::move(request);
   sequence.computed = sequence.generated = sequence.scheduled = sequence.keyed = 0;
-  sequence.is_compressed = sequence.restores_compressed = sequence.has_given_way = false;
+  sequence.has_given_way = false;
   sequence.restorable = sequence.blocks_on_host = 0;
   sequence.blocks.clear();
   sequence.window_blocks.clear();
@@ -88,7 +69,6 @@ void Scheduler::add(std::size_t index, Request request) {
   if (sequence.request.is_transferred) {
     sequence.generated = 1;
     sequence.restorable = sequence.request.input_tokens;
-    sequence.restores_compressed = settings_.growth.frees_blocks() || settings_.growth.has_bursts();
   }
   wait_in_line(id);
 }
@@ -132,13 +112,19 @@ BlockId Scheduler::find_block(const Sequence& sequence, std::int64_t block) cons
 
 std::int64_t Scheduler::step_tokens(const Sequence& sequence, std::int64_t computed, std::int64_t budget) const {
   std::int64_t tokens = sequence.known() - computed;
+  if (const std::int64_t prompt = sequence.request.input_tokens; settings_.growth.frees_blocks()) {
+    const CacheGrowth& growth = settings_.growth;
+    tokens =
+        std::min(tokens, computed < prompt ? prompt - computed
+                                           : growth.most_entries(prompt, sequence.known()) - growth.held(computed));
+  }
   if (settings_.long_prefill_threshold > 0) tokens = std::min(tokens, settings_.long_prefill_threshold);
   return std::min(tokens, budget);
 }
 
 /// Of layers that keep the whole context.
 std::int64_t Scheduler::held_entries(const Sequence& sequence) const {
-  return sequence.is_compressed ? settings_.growth.held(sequence.computed) : sequence.computed;
+  return sequence.is_compressed() ? settings_.growth.held(sequence.computed) : sequence.computed;
 }
 
 /// In the last of `steps` steps that compute `tokens` together.
@@ -156,8 +142,15 @@ std::int64_t Scheduler::missing_blocks(const Sequence& sequence, std::int64_t to
 }
 
 std::int64_t Scheduler::most_blocks(const Request& request) const {
-  return settings_.growth.most_blocks(request.input_tokens + request.output_tokens - 1,
+  return settings_.growth.most_blocks(request.input_tokens, request.input_tokens + request.output_tokens - 1,
                                       settings_.max_num_batched_tokens, settings_.block_size);
+}
+
+/// From now on, up to `context` tokens.
+std::int64_t Scheduler::most_entries(const Sequence& sequence, std::int64_t context) const {
+  const bool has_prompt = std::max(sequence.computed, sequence.restorable) >= sequence.request.input_tokens;
+  return has_prompt ? settings_.growth.most_decoding(context)
+                    : settings_.growth.most_entries(sequence.request.input_tokens, context);
 }
 
 /// Blocks for `tokens` more in `steps` steps. @return false, with nothing taken, when there are too few
@@ -186,7 +179,7 @@ void Scheduler::release_blocks(const Sequence& sequence) {
 void Scheduler::set_keys(Sequence& sequence, std::int64_t computed) {
   const CacheGrowth& growth = settings_.growth;
   if (!settings_.prefix_caching || !growth.has_whole_layers) return;
-  if (sequence.is_compressed && growth.frees_blocks()) return;
+  if (sequence.is_compressed() && growth.frees_blocks()) return;
   for (const std::int64_t full = computed / settings_.block_size; sequence.keyed < full; ++sequence.keyed) {
     if (!is_shared(sequence, sequence.keyed)) continue;  // its own: named when it is preempted, nobody asks before
     pool_.set_key(sequence.blocks[static_cast<std::size_t>(sequence.keyed)], key_of(sequence, sequence.keyed));
@@ -210,17 +203,19 @@ void Scheduler::count(const Sequence& sequence, std::int64_t sign) {
   const std::int64_t tokens = sequence.scheduled;
   const std::int64_t context = sequence.computed + tokens;
   if (growth.has_bursts()) {
-    const std::int64_t before = sequence.is_compressed ? growth.compressed(sequence.computed) : 0;
-    if (context == sequence.known()) shape_.compressed_tokens += sign * (growth.compressed(context) - before);
+    const std::int64_t before = sequence.is_compressed() ? growth.compressed(sequence.computed) : 0;
+    if (context >= sequence.request.input_tokens) {
+      shape_.compressed_tokens += sign * (growth.compressed(context) - before);
+    }
   }
-  if (tokens == 1 && sequence.computed >= sequence.request.input_tokens) {
+  if (decodes_next(sequence)) {
     shape_.num_decodes += sign;
     shape_.decode_kv_tokens += sign * (held_entries(sequence) + 1);
   } else if (sign > 0) {
-    shape_.prefills.push_back({tokens, sequence.computed});
+    shape_.prefills.push_back({tokens, held_entries(sequence)});
   } else {
     const auto chunk = std::ranges::find_if(shape_.prefills, [&](const PrefillChunk& one) {
-      return one.tokens == tokens && one.kv_before == sequence.computed;
+      return one.tokens == tokens && one.kv_before == held_entries(sequence);
     });
     KVTIDE_ASSERT(chunk != shape_.prefills.end(), "what was scheduled is in the step's shape");
     shape_.prefills.erase(chunk);
@@ -230,8 +225,6 @@ void Scheduler::count(const Sequence& sequence, std::int64_t sign) {
 /// Gives back the blocks that the policy has emptied. What other requests may share stays behind as it was: a compressed block is no
 /// longer the same block.
 void Scheduler::compress(Sequence& sequence) {
-  sequence.is_compressed = true;
-  if (!settings_.growth.frees_blocks()) return;
   const auto wanted = static_cast<std::size_t>(
       settings_.growth.whole_blocks(settings_.growth.held(sequence.computed), settings_.block_size));
   if (sequence.keyed > 0 && blocks_per_id_ > 0) {
@@ -284,7 +277,6 @@ void Scheduler::give_way(std::size_t place) {
     free_host_blocks_ -= num_blocks;
     sequence.restorable = sequence.computed;
     sequence.blocks_on_host = num_blocks;
-    sequence.restores_compressed = sequence.is_compressed;
     shape_.swapped_tokens += held_entries(sequence) + settings_.growth.window_entries(sequence.computed);
   } else {
     counters_.lost_tokens += sequence.computed;
@@ -299,7 +291,6 @@ void Scheduler::give_way(std::size_t place) {
   sequence.blocks.clear();
   sequence.window_blocks.clear();
   sequence.computed = sequence.keyed = sequence.scheduled = 0;
-  sequence.is_compressed = false;
   if (settings_.reservation == Reservation::estimated_output) {
     waiting_.push_back(id);
   } else if (settings_.policy == SchedulingPolicy::priority) {
@@ -337,8 +328,10 @@ void Scheduler::retract_until_decodes_fit() {
 /// With every running sequence at its full length too.
 bool Scheduler::fits_to_its_end(const Sequence& sequence) const {
   const auto blocks = [&](const Sequence& one) {
-    return settings_.growth.most_blocks(one.request.input_tokens + one.request.output_tokens,
-                                        settings_.max_num_batched_tokens, settings_.block_size);
+    const std::int64_t context = one.request.input_tokens + one.request.output_tokens;
+    const std::int64_t last = std::min(context, settings_.max_num_batched_tokens);
+    return settings_.growth.whole_blocks(most_entries(one, context), settings_.block_size) +
+           settings_.growth.window_blocks(context - last, last, settings_.block_size);
   };
   std::int64_t needed = blocks(sequence);
   for (const SequenceId id : running_) needed += blocks(sequences_[id]);
@@ -351,8 +344,11 @@ double Scheduler::kept_free(double share, std::int64_t steps) const {
   double tokens = 0;
   for (const SequenceId id : running_) {
     const Sequence& sequence = sequences_[id];
-    const std::int64_t to_come =
+    const std::int64_t known = sequence.known() + steps;
+    const std::int64_t output =
         std::min(sequence.request.output_tokens - sequence.generated - steps, kMostOutputCounted);
+    const std::int64_t to_come = std::max<std::int64_t>(
+        0, most_entries(sequence, known + output) - (sequence.is_compressed() ? settings_.growth.held(known) : known));
     const bool is_new = sequence.scheduled > 0 && !decodes_next(sequence);
     tokens += is_new ? static_cast<double>(to_come + settings_.block_size) : share * static_cast<double>(to_come);
   }
@@ -365,7 +361,8 @@ bool Scheduler::fits_by_estimate(const Sequence& sequence, std::int64_t free_hit
   const std::int64_t to_come = std::min(sequence.request.output_tokens - sequence.generated, kMostOutputCounted);
   const std::int64_t in_windows = settings_.growth.window_entries(sequence.known() + to_come);
   const std::int64_t found = static_cast<std::int64_t>(hits_.size()) - free_hits;
-  const auto own = static_cast<double>(sequence.known() + to_come + in_windows + (1 - found) * settings_.block_size);
+  const auto own = static_cast<double>(most_entries(sequence, sequence.known() + to_come) + in_windows +
+                                       (1 - found) * settings_.block_size);
   const bool fits =
       own + kept_free(estimate_.share(), 0) < static_cast<double>(pool_.num_free() * settings_.block_size);
   if (!fits) refused_tokens_ = own;
@@ -388,14 +385,13 @@ std::int64_t Scheduler::left_free() const {
 /// From host memory or another engine: blocks for what it held and for its next token. @return false when it must wait
 bool Scheduler::admit_restored(Sequence& sequence, std::int64_t& budget) {
   const std::int64_t computed = sequence.restorable;
-  const std::int64_t held = sequence.restores_compressed ? settings_.growth.held(computed) : computed;
+  const std::int64_t held = computed >= sequence.request.input_tokens ? settings_.growth.held(computed) : computed;
   const std::int64_t tokens = step_tokens(sequence, computed, budget);
   const std::int64_t needed = settings_.growth.whole_blocks(held + tokens, settings_.block_size) +
                               settings_.growth.window_blocks(computed, tokens, settings_.block_size);
   if (needed + left_free() > pool_.num_free()) return false;
   sequence.blocks.clear();
   sequence.computed = computed;
-  sequence.is_compressed = sequence.restores_compressed;
   sequence.keyed = 0;
   sequence.restorable = 0;
   if (!grow(sequence, tokens)) return false;  // unreachable: just compared
@@ -413,7 +409,9 @@ bool Scheduler::admit_restored(Sequence& sequence, std::int64_t& budget) {
 /// Blocks that the prefix cache is asked for: the last token is always computed.
 std::int64_t Scheduler::num_looked_up(const Sequence& sequence) const {
   const bool is_looked_up = settings_.prefix_caching && settings_.growth.has_whole_layers && sequence.restorable == 0;
-  return is_looked_up ? (sequence.known() - 1) / settings_.block_size : 0;
+  // A prompt is compressed in the step that completes it.
+  const std::int64_t tokens = settings_.growth.frees_blocks() ? sequence.request.input_tokens : sequence.known();
+  return is_looked_up ? (tokens - 1) / settings_.block_size : 0;
 }
 
 /// Tries the head of the waiting line. @return false when it must wait
@@ -437,7 +435,8 @@ bool Scheduler::admit(std::int64_t& budget) {
   const auto num_hits = static_cast<std::int64_t>(hits_.size());
   const std::int64_t computed = num_hits * settings_.block_size;
   const std::int64_t tokens = step_tokens(sequence, computed, budget);
-  const std::int64_t reserved = settings_.reserve_full_input ? sequence.known() : computed + tokens;
+  const std::int64_t reserved =
+      settings_.reserve_full_input ? most_entries(sequence, sequence.known()) : computed + tokens;
   const std::int64_t needed = settings_.growth.whole_blocks(reserved, settings_.block_size) - num_hits + free_hits +
                               settings_.growth.window_blocks(computed, tokens, settings_.block_size);
   if (needed + left_free() > pool_.num_free()) return false;
@@ -575,7 +574,7 @@ const std::vector<Advance>& Scheduler::finish_step(std::int64_t steps) {
       sequence.window_blocks.clear();
       unused_.push_back(id);
     } else {
-      if (has_token && (!sequence.is_compressed || settings_.growth.frees_blocks())) compress(sequence);
+      if (sequence.is_compressed() && settings_.growth.frees_blocks()) compress(sequence);
       running_[kept++] = id;
     }
   }

@@ -6,6 +6,8 @@
 //    (perhaps itself): its blocks are freed, what it generated stays known and is computed again, and it waits in front of all others.
 //  - Then waiting requests, first come first served, unless this step preempted somebody: the head must fit `max_num_seqs` and, whole,
 //    the free blocks; if it does not, nobody behind it is looked at.
+//  - Where a policy evicts, what a preempted request had generated is computed again behind its compressed prompt, in as many tokens at
+//    once as leave it in the blocks that it had needed before.
 //  - Prefix cache: full blocks only, also of generated tokens, at most known - 1 tokens; known as soon as they are scheduled.
 //
 // What other engines do otherwise are switches (engine_settings.h): priorities, reservations for tokens to come, host memory for
@@ -86,16 +88,16 @@ class Scheduler {
     std::int64_t computed = 0, generated = 0;
     std::int64_t scheduled = 0;  // tokens of the present step
     std::int64_t keyed = 0;      // blocks that have their key
-    bool is_compressed = false;  // its prompt is complete and the policy has been at it
     // In host memory or on the wire: comes back at its admission instead of being computed.
     bool has_given_way = false;
     std::int64_t restorable = 0;
     std::int64_t blocks_on_host = 0;
-    bool restores_compressed = false;
     std::vector<BlockId> blocks;         // of layers that keep the whole context
     std::vector<BlockId> window_blocks;  // of the others
     std::vector<BlockId> former;         // before it was preempted; some may still hold what they held
     [[nodiscard]] std::int64_t known() const { return request.input_tokens + generated; }
+    /// Its prompt is complete and the policy has been at it.
+    [[nodiscard]] bool is_compressed() const { return computed >= request.input_tokens; }
   };
   using SequenceId = std::size_t;
 
@@ -107,6 +109,7 @@ class Scheduler {
   [[nodiscard]] std::int64_t missing_blocks(const Sequence& sequence, std::int64_t tokens,
                                             std::int64_t steps = 1) const;
   [[nodiscard]] std::int64_t most_blocks(const Request& request) const;
+  [[nodiscard]] std::int64_t most_entries(const Sequence& sequence, std::int64_t context) const;
   void release_blocks(const Sequence& sequence);
   void set_keys(Sequence& sequence, std::int64_t computed);
   void compress(Sequence& sequence);

@@ -472,6 +472,89 @@ TEST_F(SchedulerTest, TheOneThatGeneratedLeastIsRetracted) {
   EXPECT_EQ(scheduler_->counters().preemptions, 1);
 }
 
+/// A quarter of every 8 tokens is kept.
+EngineSettings evicting(std::int64_t usable_blocks) {
+  EngineSettings settings = small(usable_blocks);
+  settings.max_num_batched_tokens = 64;
+  settings.growth = {.keep_ratio = 0.25, .interval = 8};
+  return settings;
+}
+
+// 8 + 33 tokens store 40. 39 are 4 x 2 + 7 entries, and the 40th makes 16: 4 blocks; uncompressed they would be 10.
+TEST_F(SchedulerTest, EvictionMakesRoomForALongAnswer) {
+  make(evicting(3));
+  EXPECT_THROW(add(8, 33), InputError);
+  make(evicting(4));
+  requests_.clear();
+  add(8, 33);
+  std::string text;
+  for (int i = 0; i < 33; ++i) text = step();
+  EXPECT_EQ(text, "+1 end0");
+  EXPECT_EQ(scheduler_->counters().preemptions, 0);
+}
+
+// Two of them in 5 blocks. A prompt of 8 is 2 entries once it is complete; with the 15th token there are 2 + 7, a third block each: request
+// 1 gives way with 14 computed and 7 generated. With the 16th request 0's second 8 become 2. Request 1 comes back in the 3 blocks that it had:
+// its prompt, and 9 - 2 tokens behind its 2 entries. Later its 40 tokens, twice what the cache holds, are computed in more pieces.
+TEST_F(SchedulerTest, WhatAPreemptedRequestGeneratedIsComputedAgainBehindItsCompressedPrompt) {
+  make(evicting(5));
+  add(8, 33);
+  add(8, 33);
+  EXPECT_EQ(step(), "8@0 8@0 +0");
+  for (int token = 9; token <= 14; ++token) EXPECT_EQ(step(), "+2") << token;
+  EXPECT_EQ(step(), "+1");
+  EXPECT_EQ(scheduler_->counters().lost_tokens, 14);
+  EXPECT_EQ(step(), "+1");
+  EXPECT_EQ(step(), "8@0 +1");
+  EXPECT_EQ(step(), "7@2 +1");
+  int steps = 0;
+  while (!scheduler_->is_idle() && ++steps < 1000) {
+    const StepShape shape = scheduler_->begin_step();
+    for (const PrefillChunk& chunk : shape.prefills) EXPECT_LE(chunk.kv_before + chunk.tokens, 16);
+    (void)scheduler_->finish_step();
+  }
+  EXPECT_TRUE(scheduler_->is_idle());
+  EXPECT_EQ(scheduler_->num_free_blocks(), 5);
+}
+
+// 4 blocks each to the last token. A prompt of 40 takes 10 until it is complete, then 4.
+TEST_F(SchedulerTest, AGuaranteeCountsWhatTheCompressedCacheHolds) {
+  for (const std::int64_t usable : {7, 8}) {
+    EngineSettings settings = evicting(usable);
+    settings.reservation = Reservation::whole_output;
+    make(settings);
+    requests_.clear();
+    add(8, 33);
+    add(8, 33);
+    EXPECT_EQ(step(), usable == 8 ? "8@0 8@0 +0" : "8@0 +0");
+  }
+  for (const std::int64_t usable : {13, 14}) {
+    EngineSettings settings = evicting(usable);
+    settings.reservation = Reservation::whole_output;
+    make(settings);
+    requests_.clear();
+    add(40, 2);
+    add(40, 2);
+    EXPECT_EQ(step(), "40@0 +0");
+    EXPECT_EQ(step(), usable == 14 ? "40@0 +1 end0" : "+1 end0");
+  }
+}
+
+// Request 0 holds 3 entries with its next token and at most 16: 0.7 x 13 = 9.1. Request 1 asks for 16 and a block: 29.1 tokens, 8 blocks
+// are 32, 7 are 28. Request 0 has one.
+TEST_F(SchedulerTest, AnEstimateCountsWhatTheCompressedCacheHolds) {
+  for (const std::int64_t usable : {8, 9}) {
+    EngineSettings settings = estimating(usable);
+    settings.growth = evicting(usable).growth;
+    make(settings);
+    requests_.clear();
+    add(8, 33);
+    EXPECT_EQ(step(), "8@0 +0");
+    add(8, 33);
+    EXPECT_EQ(step(), usable == 9 ? "8@0 +0" : "+1");
+  }
+}
+
 // Its cache of 6 tokens comes with it: two blocks of 4 and no prompt tokens to compute, the second output token at once.
 TEST_F(SchedulerTest, ATransferredRequestOnlyDecodes) {
   make(small(2));
