@@ -40,16 +40,17 @@ void EngineProcess::begin_step() {
   }
   max_running_ = std::max(max_running_, scheduler_.num_running());
   num_steps_ = std::min(scheduler_.repeatable_steps(), most_steps_);
-  const Picoseconds duration = num_steps_ > 1 ? run_of_steps(*shape) : step_time_.duration(*shape);
+  const Picoseconds duration =
+      std::max(num_steps_ > 1 ? run_of_steps(*shape) : step_time_.duration(*shape), Picoseconds{1});
+  equal_steps_.clear();
+  add_equal_steps(*shape, 0, num_steps_, duration);
   step_begin_ = now;
   state_ = {.running = scheduler_.num_running(),
             .waiting = scheduler_.num_waiting(),
-            .used_blocks = settings_.num_blocks - 1 - scheduler_.num_free_blocks(),
-            .used_tokens = 0,
-            .output_tokens = 0,
+            .used_blocks = static_cast<double>(settings_.num_blocks - 1 - scheduler_.num_free_blocks()),
             .prompt_tokens = shape->num_tokens() - shape->num_decodes};
   is_busy_ = true;
-  step_end_ = now + std::max(duration, Picoseconds{1});
+  step_end_ = now + duration;
   simulation_.schedule_at(step_end_, [this] { finish_step(); });
 }
 
@@ -84,20 +85,61 @@ Picoseconds EngineProcess::run_of_steps(const StepShape& shape) {
   return time_of(enough);
 }
 
+/// Halves until the first and the last step are within a thousandth of the mean. @param done  steps of the run before
+void EngineProcess::add_equal_steps(const StepShape& shape, std::int64_t done, std::int64_t steps,
+                                    Picoseconds duration) {
+  const auto time_of = [&](std::int64_t first, std::int64_t count) {
+    return step_time_.decode_run(shape.num_decodes, shape.decode_kv_tokens + first * shape.num_decodes, count);
+  };
+  const Picoseconds mean = duration / steps;
+  const auto is_mean = [&](std::int64_t step) {
+    const Picoseconds difference = time_of(step, 1) - mean;
+    return std::max(difference, -difference) <= mean / 1000;
+  };
+  if (steps == 1 || (is_mean(done) && is_mean(done + steps - 1))) {
+    equal_steps_.push_back({steps, duration});
+    return;
+  }
+  const std::int64_t half = steps / 2;
+  const Picoseconds first = time_of(done, half);
+  add_equal_steps(shape, done, half, first);
+  add_equal_steps(shape, done + half, steps - half, duration - first);
+}
+
+/// @param whole  of all steps of the run
+void EngineProcess::add_to_series(SeriesState whole) {
+  const double blocks = (whole.used_blocks_at_end - whole.used_blocks) / static_cast<double>(num_steps_);  // a step
+  const double tokens = (whole.used_tokens_at_end - whole.used_tokens) / static_cast<double>(num_steps_);
+  const std::int64_t output = whole.output_tokens / num_steps_;
+  Picoseconds begin = step_begin_;
+  for (const EqualSteps& equal : equal_steps_) {
+    const auto count = static_cast<double>(equal.count);
+    whole.used_blocks_at_end = whole.used_blocks + blocks * count;
+    whole.used_tokens_at_end = whole.used_tokens + tokens * count;
+    whole.output_tokens = output * equal.count;
+    series_.add(begin, begin + equal.duration, whole);
+    whole.used_blocks = whole.used_blocks_at_end;
+    whole.used_tokens = whole.used_tokens_at_end;
+    begin += equal.duration;
+  }
+}
+
 void EngineProcess::finish_step() {
   is_busy_ = false;
-  const Picoseconds now = simulation_.now();
+  ledger_.on_steps(step_begin_, equal_steps_);
   for (const Advance& advance : scheduler_.finish_step(num_steps_)) {
-    state_.used_tokens += advance.context_tokens;
+    state_.used_tokens += static_cast<double>(advance.context_tokens - num_steps_ + 1);
+    state_.used_tokens_at_end += static_cast<double>(advance.context_tokens);
     if (!advance.has_token) continue;
     state_.output_tokens += num_steps_;
-    if (ledger_.on_tokens(advance.request, now, num_steps_)) surroundings_.on_first_token(advance.request);
+    if (ledger_.on_tokens(advance.request)) surroundings_.on_first_token(advance.request);
     if (advance.is_finished) surroundings_.on_finish(*this, advance.request);
   }
   const double used = static_cast<double>(scheduler_.most_used_blocks());
   max_used_share_ = std::max(max_used_share_, used / static_cast<double>(settings_.num_blocks - 1));
   output_tokens_ += state_.output_tokens;
-  series_.add(step_begin_, now, state_);
+  state_.used_blocks_at_end = used;
+  add_to_series(state_);
   surroundings_.on_step(*this);
   wake();
 }

@@ -3,10 +3,12 @@
 //
 // Steps that only decode repeat until something changes: a request finishes, one arrives that could be admitted, or blocks run out.
 // Such a run of steps is one event, its duration StepTime::decode_run(). Nothing else is skipped, so the outcome is that of one step
-// after another but for the rounding of a picosecond a step.
+// after another but for the rounding of a picosecond a step, and for gaps between tokens and the series, which know the length of a step
+// to a thousandth.
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "engine/simulation.h"
 #include "serving/engine_settings.h"
@@ -56,6 +58,8 @@ class EngineProcess {
   void begin_step();
   void finish_step();
   Picoseconds run_of_steps(const StepShape& shape);
+  void add_equal_steps(const StepShape& shape, std::int64_t done, std::int64_t steps, Picoseconds duration);
+  void add_to_series(SeriesState whole);
 
   engine::Simulation& simulation_;
   Surroundings& surroundings_;
@@ -67,6 +71,7 @@ class EngineProcess {
   Scheduler scheduler_;
   Picoseconds step_begin_{0}, step_end_{0};
   std::int64_t num_steps_ = 1;
+  std::vector<EqualSteps> equal_steps_;  // those steps
   SeriesState state_;
   bool is_busy_ = false;
   std::int64_t max_running_ = 0;

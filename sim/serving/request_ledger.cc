@@ -31,44 +31,59 @@ void RequestLedger::on_scheduled(std::size_t request, Picoseconds now, std::int6
   times.cached_tokens = cached_tokens;
 }
 
-bool RequestLedger::on_tokens(std::size_t request, Picoseconds now, std::int64_t tokens) {
+void RequestLedger::on_steps(Picoseconds begin, std::span<const EqualSteps> steps) {
+  count_gaps();
+  steps_.assign(steps.begin(), steps.end());
+  steps_begin_ = steps_end_ = begin;
+  longest_step_ = Picoseconds{0};
+  num_steps_ = 0;
+  for (const EqualSteps& equal : steps) {
+    steps_end_ += equal.duration;
+    num_steps_ += equal.count;
+    longest_step_ = std::max(longest_step_, equal.each());
+  }
+}
+
+bool RequestLedger::on_tokens(std::size_t request) {
   InFlight& one = in_flight(request);
   const bool is_first = one.num_tokens == 0;
-  std::int64_t gaps = tokens;
-  Picoseconds before = one.times.last_token;
   if (is_first) {
-    one.times.first_token = now;  // a run of steps never holds a first token
-    --gaps;
-    before = now;
-  }
-  if (gaps > 0) {
-    // Steps of one run lengthen by less than a thousandth each: every gap is the mean.
-    const Picoseconds gap = gaps == 1 ? now - before : (now - before) / gaps;
-    if (gap == equal_gap_) {
-      num_equal_ += gaps;
-    } else {
-      count(gap, gaps);
+    one.times.first_token = steps_end_;
+  } else {
+    // Whoever had no token in the step before, as another's prompt was computed, waits for longer than the step.
+    const Picoseconds waited = steps_begin_ - one.times.last_token;
+    const Picoseconds first_gap = waited + steps_.front().each();
+    ++num_with_tokens_;
+    if (waited > Picoseconds{0}) {
+      ++num_late_;
+      gaps_.add(to_seconds(first_gap));
     }
-    one.times.longest_gap = std::max(one.times.longest_gap, gap);
+    one.times.longest_gap = std::max({one.times.longest_gap, first_gap, longest_step_});
     if (request < requests_kept_) {
-      for (std::int64_t i = 0; i < gaps; ++i) {
-        kept_gaps_.push_back({static_cast<std::int64_t>(request), one.num_tokens + i, to_seconds(gap)});
+      std::int64_t token = one.num_tokens;
+      for (const EqualSteps& equal : steps_) {
+        for (std::int64_t i = 0; i < equal.count; ++i, ++token) {
+          const Picoseconds gap = token == one.num_tokens ? first_gap : equal.each();
+          kept_gaps_.push_back({static_cast<std::int64_t>(request), token, to_seconds(gap)});
+        }
       }
     }
   }
-  one.num_tokens += tokens;
-  one.times.last_token = now;
+  one.num_tokens += num_steps_;
+  one.times.last_token = steps_end_;
   return is_first;
 }
 
-void RequestLedger::count(Picoseconds gap, std::int64_t num_gaps) {
-  if (num_equal_ > 0) gaps_.add(to_seconds(equal_gap_), num_equal_);
-  equal_gap_ = gap;
-  num_equal_ = num_gaps;
+void RequestLedger::count_gaps() {
+  for (const EqualSteps& equal : steps_) {
+    const std::int64_t count = equal.count * num_with_tokens_ - (&equal == steps_.data() ? num_late_ : 0);
+    if (count > 0) gaps_.add(to_seconds(equal.each()), count);
+  }
+  num_with_tokens_ = num_late_ = 0;
 }
 
 const LatencyHistogram& RequestLedger::gaps() {
-  count(Picoseconds{0}, 0);
+  count_gaps();
   return gaps_;
 }
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "base/units.h"
@@ -37,6 +38,13 @@ struct TokenGap {
   double seconds = 0;
 };
 
+/// Steps one after another that take about as long as each other.
+struct EqualSteps {
+  std::int64_t count = 1;
+  Picoseconds duration{0};  ///< of all of them
+  [[nodiscard]] Picoseconds each() const { return duration / count; }
+};
+
 class RequestLedger {
  public:
   /// A finished request.
@@ -49,8 +57,10 @@ class RequestLedger {
   std::size_t arrive(Picoseconds now, const Request& request);
   /// Admitted by an engine, for the first time or again after a preemption.
   void on_scheduled(std::size_t request, Picoseconds now, std::int64_t cached_tokens, bool is_again);
-  /// `tokens` generated, one a step, the last of them now. @return whether the first was among them
-  bool on_tokens(std::size_t request, Picoseconds now, std::int64_t tokens);
+  /// What on_tokens() tells of from now on: a step, or several in which the same requests generate a token each.
+  void on_steps(Picoseconds begin, std::span<const EqualSteps> steps);
+  /// A token generated in each of those steps. @return whether it is the first; several steps hold none
+  bool on_tokens(std::size_t request);
   /// Its last token was generated now.
   void on_finish(std::size_t request, Picoseconds now);
   /// Tells of all that nobody in flight arrived before.
@@ -81,11 +91,13 @@ class RequestLedger {
   std::size_t num_reported_ = 0;
   std::size_t num_arrived_ = 0;
   Picoseconds first_arrival_{0};
-  void count(Picoseconds gap, std::int64_t num_gaps);
+  void count_gaps();
 
   LatencyHistogram gaps_;
-  Picoseconds equal_gap_{0};  // those not in gaps_ yet: a batch shares its gaps
-  std::int64_t num_equal_ = 0;
+  // The present steps, and who has a token of each; those of the first step that had waited before it are in gaps_ already.
+  std::vector<EqualSteps> steps_;
+  Picoseconds steps_begin_{0}, steps_end_{0}, longest_step_{0};
+  std::int64_t num_steps_ = 0, num_with_tokens_ = 0, num_late_ = 0;
   std::vector<TokenGap> kept_gaps_;
 };
 

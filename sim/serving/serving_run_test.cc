@@ -311,6 +311,52 @@ TEST(FleetRun, ClosedLoopsThroughFleetsEqualOneStepAfterAnother) {
   }
 }
 
+/// 10 us a token of context or prompt.
+class GrowingStepTime : public StepTime {
+ public:
+  Picoseconds duration(const StepShape& shape) override {
+    return Picoseconds{10'000'000} * (shape.num_tokens() - shape.num_decodes + shape.decode_kv_tokens);
+  }
+};
+
+// Behind 100 tokens of prompt, token i comes 10 x (100 + i) us after the one before: 1.01 to 11 ms, all in one run of steps. After s
+// seconds the context c is (c^2 - 100^2) / 2 x 10 us = s, so its mean over the first second is 317, over the sixth 1,053. Pages of 16.
+TEST(ServingRun, StepsOfOneRunAreAsLongAsTheyAre) {
+  const RequestTrace trace = trace_of({request_at(0, 100, 1001)});
+  GrowingStepTime step_time;
+  TraceSource source(trace);
+  const ServingOutcome outcome = serve(source, {.num_blocks = 100}, step_time, {.most_gaps_kept = 1000});
+  EXPECT_NEAR(outcome.gaps.quantile(0), 1.01e-3, 0.003e-3);
+  EXPECT_NEAR(outcome.gaps.quantile(0.5), 6.005e-3, 0.015e-3);
+  EXPECT_NEAR(outcome.gaps.max(), 11e-3, 0.011e-3);
+  EXPECT_NEAR(outcome.gaps.mean(), 6.005e-3, 1e-9);
+  ASSERT_EQ(outcome.kept_gaps.size(), 1000U);
+  double sum = 0;
+  for (const TokenGap& gap : outcome.kept_gaps) {
+    EXPECT_NEAR(gap.seconds, 1e-5 * static_cast<double>(100 + gap.token), gap.seconds * 2e-3) << gap.token;
+    sum += gap.seconds;
+  }
+  EXPECT_NEAR(sum, 6.005, 1e-9);
+  EXPECT_NEAR(outcome.series.intervals()[0].used_tokens, 317, 3);
+  EXPECT_NEAR(outcome.series.intervals()[5].used_tokens, 1053, 3);
+  EXPECT_NEAR(outcome.series.intervals()[5].used_blocks, 1053.0 / 16, 1);
+  EXPECT_NEAR(outcome.series.intervals()[0].used_blocks, 317.0 / 16, 1);
+}
+
+// Steps of 10 ms; request 1's prompt has one to itself in the middle, so one token of request 0 comes after 20 ms. The 98 gaps around it are
+// 10 ms, whether they are one run or many.
+TEST(ServingRun, APromptOfAnotherDelaysOneTokenOnly) {
+  const RequestTrace trace = trace_of({request_at(0, 4, 100), request_at(0.205, 4, 1)});
+  FixedStepTime step_time;
+  TraceSource source(trace);
+  const EngineSettings engine{.num_blocks = 100, .reservation = Reservation::estimated_output, .prefill_first = true};
+  const ServingOutcome outcome = serve(source, engine, step_time);
+  EXPECT_NEAR(to_seconds(outcome.requests[0].longest_gap), 0.020, 1e-9);
+  EXPECT_EQ(outcome.gaps.count(), 99);
+  EXPECT_NEAR(outcome.gaps.quantile(0.98), 0.010, 0.00002);
+  EXPECT_NEAR(outcome.gaps.quantile(1), 0.020, 0.00004);
+}
+
 /// 1 ms a step and 1 ms a token that the policy compresses in it.
 class FlushingStepTime : public StepTime {
  public:

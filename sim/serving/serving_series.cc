@@ -38,11 +38,13 @@ void ServingSeries::add(Picoseconds begin, Picoseconds end, const SeriesState& s
     const Picoseconds from = std::max(begin, static_cast<std::int64_t>(index) * interval_);
     const Picoseconds to = std::min(end, static_cast<std::int64_t>(index + 1) * interval_);
     const double seconds = to_seconds(to - from);
+    const double place = to_seconds((from - begin) + (to - begin)) / (2 * whole);  // of the middle
+    const auto between = [&](double first, double last) { return first + place * (last - first); };
     add_to(intervals_[index], {.busy_seconds = seconds,
                                .running = seconds * static_cast<double>(state.running),
                                .waiting = seconds * static_cast<double>(state.waiting),
-                               .used_blocks = seconds * static_cast<double>(state.used_blocks),
-                               .used_tokens = seconds * static_cast<double>(state.used_tokens),
+                               .used_blocks = seconds * between(state.used_blocks, state.used_blocks_at_end),
+                               .used_tokens = seconds * between(state.used_tokens, state.used_tokens_at_end),
                                .output_tokens = seconds / whole * static_cast<double>(state.output_tokens),
                                .prompt_tokens = seconds / whole * static_cast<double>(state.prompt_tokens)});
   }

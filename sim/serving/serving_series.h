@@ -22,10 +22,12 @@ struct SeriesInterval {
   double prompt_tokens = 0;  ///< computed, recomputation included
 };
 
-/// The state during one step, or one run of equal steps.
+/// The state during one step, or several that take about as long as each other; what is used changes from the first to the last.
 struct SeriesState {
-  std::int64_t running = 0, waiting = 0, used_blocks = 0, used_tokens = 0;
-  std::int64_t output_tokens = 0, prompt_tokens = 0;  ///< in the whole step or run
+  std::int64_t running = 0, waiting = 0;
+  double used_blocks = 0, used_tokens = 0;
+  double used_blocks_at_end = 0, used_tokens_at_end = 0;
+  std::int64_t output_tokens = 0, prompt_tokens = 0;  ///< in all steps
 };
 
 class ServingSeries {
