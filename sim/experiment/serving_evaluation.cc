@@ -21,10 +21,6 @@ constexpr std::size_t kMaxGapsKept = 50'000;
 constexpr std::int64_t kBinsMerged = 5;  // of the histogram of gaps: 1 % wide
 constexpr double kMaxSeconds = 9e6;      // what picoseconds in 64 bits hold
 
-double expected_length(const serving::LengthDistribution& lengths) {
-  return lengths.kind == serving::LengthDistribution::Kind::uniform ? (lengths.low + lengths.high) / 2 : lengths.mean;
-}
-
 void add_latencies(const std::string& name, const std::vector<serving::LatencyFigures>& runs, RunResult& result) {
   const auto add = [&](const char* statistic, double serving::LatencyFigures::*field) {
     std::vector<double> values;
@@ -171,7 +167,7 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
   if (asked.requests.empty()) check_requests(run, model);
   serving::LimitedTrace trace;
   // Half way through the output, as for requests of a file.
-  double mean_context = expected_length(asked.drawn.input) + expected_length(asked.drawn.output) / 2;
+  double mean_context = asked.drawn.input.expected() + asked.drawn.output.expected() / 2;
   if (!asked.requests.empty()) {
     trace = serving::limit_requests(serving::load_requests(asked.requests), limit, asked.long_requests, asked.requests);
     double sum = 0;
@@ -186,7 +182,9 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
     }
     mean_context = sum / static_cast<double>(trace.trace.requests.size());
   }
-  const auto context = std::clamp<std::int64_t>(std::llround(mean_context), 16, limit);
+  serving::Front front = asked.front;
+  front.multiple = setting.block_size;
+  const auto context = std::clamp<std::int64_t>(std::llround(mean_context + front.mean_tokens()), 16, limit);
   const CompressedShare share = compressed_share(run, setting, model, scores, context);
   const serving::MemoryAccount account = memory_account(run, model, gpu.profile(), share.bytes);
   const serving::CacheGrowth growth = cache_growth(model, setting, share, context);
@@ -195,8 +193,6 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
   const serving::EngineSettings engine = engine_settings(run, account, num_blocks, growth);
   const serving::Fleet fleet = fleet_of(run, model, gpu.profile(), share.bytes, engine);
   serving::MachineStepTime step_time(gpu, step_options(run, setting, model, scores, share.bytes, context));
-  serving::Front front = asked.front;
-  front.multiple = setting.block_size;
 
   std::vector<serving::ServingFigures> figures;
   std::vector<serving::LatencyFigures> gaps;

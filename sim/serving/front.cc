@@ -1,6 +1,7 @@
 #include "serving/front.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/units.h"
@@ -9,6 +10,20 @@ namespace kvtide::serving {
 
 std::int64_t Front::padded(std::int64_t tokens) const {
   return is_padded && tokens > 0 ? ceil_div(tokens, multiple) * multiple : tokens;
+}
+
+double Front::mean_tokens() const {
+  double sum = 0;
+  for (const FrontText& text : texts) {
+    double tokens = text.tokens.expected();
+    if (is_padded && text.tokens.kind == LengthDistribution::Kind::fixed) {
+      tokens = static_cast<double>(padded(std::llround(tokens)));
+    } else if (is_padded) {
+      tokens += static_cast<double>(multiple - 1) / 2;
+    }
+    sum += text.share * tokens;
+  }
+  return sum;
 }
 
 DrawnFront draw_front(const Front& front, RandomStream& random) {

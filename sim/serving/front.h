@@ -34,6 +34,9 @@ struct Front {
   [[nodiscard]] bool exists() const { return !texts.empty(); }
   /// Tokens that a front of `tokens` takes. Example: 130 padded to multiples of 128: 256. None: none.
   [[nodiscard]] std::int64_t padded(std::int64_t tokens) const;
+  /// Of all requests, tokens, with the padding: a drawn length is as likely to end anywhere in a multiple. Example: half of the requests
+  /// behind 130 tokens: 65; padded to 128: 128.
+  [[nodiscard]] double mean_tokens() const;
 };
 
 struct DrawnFront {

@@ -90,5 +90,18 @@ TEST(Front, LengthsThatDifferByAPeriodAreOneClass) {
   EXPECT_EQ(front_shifts(padded, 128, 1000, 1)[0].tokens % 128, 0);
 }
 
+// Half behind 130 tokens, a quarter behind 100 to 300: 65 + 50. Padded to 128: 256 / 2 = 128, and a quarter of 200 + 63.5.
+TEST(Front, TheMeanCountsSharesAndPadding) {
+  Front front{.texts = {{.name = "fixed", .tokens = {.mean = 130}, .share = 0.5},
+                        {.name = "drawn",
+                         .tokens = {.kind = LengthDistribution::Kind::uniform, .low = 100, .high = 300},
+                         .share = 0.25}},
+              .multiple = 128};
+  EXPECT_DOUBLE_EQ(front.mean_tokens(), 115);
+  front.is_padded = true;
+  EXPECT_DOUBLE_EQ(front.mean_tokens(), 128 + 263.5 / 4);
+  EXPECT_DOUBLE_EQ(Front{}.mean_tokens(), 0);
+}
+
 }  // namespace
 }  // namespace kvtide::serving

@@ -26,6 +26,8 @@ struct LengthDistribution {
 
   /// >= 1. Lognormal: exp(mu + sigma z), sigma^2 = ln(1 + cv^2), mu = ln(mean) - sigma^2 / 2.
   [[nodiscard]] std::int64_t draw(RandomStream& random) const;
+  /// Mean of the draws, tokens.
+  [[nodiscard]] double expected() const { return kind == Kind::uniform ? (low + high) / 2 : mean; }
   bool operator==(const LengthDistribution&) const = default;
 };
 
