@@ -12,6 +12,7 @@
 #include "config/csv_table.h"
 #include "experiment/served_engine.h"
 #include "serving/serving_run.h"
+#include "serving/simulated_time.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -19,7 +20,6 @@ namespace {
 constexpr std::size_t kMaxRequestsKept = 200'000;
 constexpr std::size_t kMaxGapsKept = 50'000;
 constexpr std::int64_t kBinsMerged = 5;  // of the histogram of gaps: 1 % wide
-constexpr double kMaxSeconds = 9e6;      // what picoseconds in 64 bits hold
 
 void add_latencies(const std::string& name, const std::vector<serving::LatencyFigures>& runs, RunResult& result) {
   const auto add = [&](const char* statistic, double serving::LatencyFigures::*field) {
@@ -171,10 +171,10 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
   if (!asked.requests.empty()) {
     trace = serving::limit_requests(serving::load_requests(asked.requests), limit, asked.long_requests, asked.requests);
     double sum = 0;
-    if (to_seconds(trace.trace.requests.back().arrival) / asked.rate_scale > kMaxSeconds) {
+    if (to_seconds(trace.trace.requests.back().arrival) / asked.rate_scale > serving::kMaxSeconds) {
       throw InputError(
           fmt::format("{}: rate_scale {} stretches the arrivals beyond the {:.0e} s that simulated time holds",
-                      asked.requests, asked.rate_scale, kMaxSeconds));
+                      asked.requests, asked.rate_scale, serving::kMaxSeconds));
     }
     for (serving::Request& request : trace.trace.requests) {
       request.arrival = from_seconds(to_seconds(request.arrival) / asked.rate_scale);

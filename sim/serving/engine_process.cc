@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "serving/simulated_time.h"
+
 namespace kvtide::serving {
 
 EngineProcess::EngineProcess(engine::Simulation& simulation, Surroundings& surroundings, RequestLedger& ledger,
@@ -50,7 +52,7 @@ void EngineProcess::begin_step() {
             .used_blocks = static_cast<double>(settings_.num_blocks - 1 - scheduler_.num_free_blocks()),
             .prompt_tokens = shape->num_tokens() - shape->num_decodes};
   is_busy_ = true;
-  step_end_ = now + duration;
+  step_end_ = end_of(now, duration);
   simulation_.schedule_at(step_end_, [this] { finish_step(); });
 }
 

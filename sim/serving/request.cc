@@ -8,12 +8,12 @@
 
 #include "base/error.h"
 #include "config/csv_table.h"
+#include "serving/simulated_time.h"
 
 namespace kvtide::serving {
 namespace {
 
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 30;
-constexpr double kMaxSeconds = 9e6;                          // 104 days, what picoseconds in 64 bits hold
 constexpr std::size_t kMaxIds = 1'000'000;                   // of a request
 constexpr std::size_t kMaxIdsOfFile = std::size_t{1} << 26;  // 0.5 GiB
 constexpr std::int64_t kMaxPriority = 1'000'000;

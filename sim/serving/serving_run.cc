@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "engine/simulation.h"
 #include "serving/engine_process.h"
+#include "serving/simulated_time.h"
 
 namespace kvtide::serving {
 namespace {
@@ -186,8 +187,8 @@ class Front : public EngineProcess::Surroundings {
     const std::int64_t entries = growth.held(rest.input_tokens) + growth.window_entries(rest.input_tokens);
     outcome_.transferred_tokens += entries;
     const double seconds = static_cast<double>(entries) * fleet_.bytes_per_token / fleet_.transfer_bandwidth;
-    link_free_[place] = std::max(link_free_[place], simulation_.now()) + from_seconds(seconds);
-    const Picoseconds landing = link_free_[place] + from_seconds(fleet_.transfer_latency);
+    link_free_[place] = end_of(std::max(link_free_[place], simulation_.now()), from_seconds(seconds));
+    const Picoseconds landing = end_of(link_free_[place], from_seconds(fleet_.transfer_latency));
     landings_.insert(landing);
     simulation_.schedule_at(landing, [this, request, landing, rest = std::move(rest)]() mutable {
       landings_.erase(landings_.find(landing));

@@ -311,6 +311,31 @@ TEST(FleetRun, ClosedLoopsThroughFleetsEqualOneStepAfterAnother) {
   }
 }
 
+/// Every step 1,000 s.
+class DaysStepTime : public StepTime {
+ public:
+  Picoseconds duration(const StepShape& /*shape*/) override { return from_seconds(1000); }
+};
+
+// 8,999 steps end before 9e6 s, which picoseconds in 64 bits hold, 9,001 behind it. In one run or step by step.
+TEST(ServingRun, AWorkloadThatOutlastsSimulatedTimeIsRefused) {
+  DaysStepTime step_time;
+  for (const std::int64_t most_steps : {1'000'000, 1}) {
+    for (const std::int64_t output : {8999, 9001}) {
+      const RequestTrace trace = trace_of({request_at(0, 4, output)});
+      TraceSource source(trace);
+      const auto run = [&] {
+        return serve(source, {.num_blocks = 1000}, step_time, {.max_steps_at_once = most_steps}).makespan;
+      };
+      if (output == 8999) {
+        EXPECT_EQ(run(), from_seconds(8.999e6));
+      } else {
+        EXPECT_THROW((void)run(), InputError);
+      }
+    }
+  }
+}
+
 /// 10 us a token of context or prompt.
 class GrowingStepTime : public StepTime {
  public:

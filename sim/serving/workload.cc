@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "serving/simulated_time.h"
 
 namespace kvtide::serving {
 namespace {
 
 constexpr double kMaxTokens = 1 << 28;
-constexpr double kMaxSeconds = 9e6;  // what picoseconds in 64 bits hold
 
 double exponential(RandomStream& random, double mean) {
   return -std::log(1 - random.uniform()) * mean;
