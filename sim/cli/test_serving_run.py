@@ -82,6 +82,28 @@ def test_wrong_workloads_name_their_key(tmp_path, old, new, message):
     assert done.returncode == 2 and message in done.stderr
 
 
+# 131,072 tokens of 128 KiB are 16 GiB; beside 15 GiB of weights a card of 24 GB has 5. The model has 131,072 positions.
+@pytest.mark.parametrize(
+    "engine, code, message",
+    [
+        ("kind: vllm", 1, "vLLM refuses to start: one sequence of 131072 tokens needed 16"),
+        ("kind: vllm, max_model_len: 16384", 0, ""),
+        ("kind: vllm, max_model_len: 131073", 1, "131073 is more than the model's 131072 positions: vLLM refuses"),
+        ("kind: vllm, max_model_len: 131072, num_blocks: 3000", 0, "131072 tokens needs 8192 blocks, the cache has 2999"),
+        ("kind: vllm, num_blocks: 3000", 0, ""),
+        ("kind: sglang", 0, ""),
+        ("kind: sglang, max_model_len: 131073", 0, "131073 is more than the model's 131072 positions"),
+        ("kind: trtllm, max_model_len: 131072", 0, "a prompt of 131072 tokens needs 8192 blocks"),
+    ],
+)
+def test_vllm_refuses_a_model_length_that_does_not_fit_and_others_say_so(tmp_path, engine, code, message):
+    (tmp_path / "long.yaml").write_text(FILE.replace("max_model_len: 4096", engine).replace("requests: 40", "requests: 3"))
+    done = kvtide("run", tmp_path / "long.yaml", "-o", tmp_path / "long.h5")
+    assert done.returncode == code, done.stderr
+    said = done.stderr + done.stdout
+    assert message in said and (message or "max_model_len" not in said)
+
+
 def test_requests_beyond_the_models_limit_are_counted(tmp_path):
     (tmp_path / "requests.csv").write_text("arrival_s,input_tokens,output_tokens\n0,100,10\n1,9000,10\n2,200,10\n")
     drawn = 'poisson: {rate: "4 /s", input_tokens: 1000, output_tokens: 50, requests: 40}'

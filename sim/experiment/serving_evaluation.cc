@@ -141,6 +141,35 @@ std::int64_t limit_of(const ServingSetting& setting, const Model& model) {
   return setting.max_model_len > 0 ? setting.max_model_len : model.max_positions;
 }
 
+/// Of the cache of one engine. vLLM refuses to start where a sequence of max_model_len tokens is longer than the model, or than the cache
+/// that it has measured; with given blocks, and in other engines, such a sequence is refused when it comes.
+std::int64_t cache_blocks(const Run& run, const Model& model, const serving::MemoryAccount& account,
+                          const serving::CacheGrowth& growth, RunResult& result) {
+  const ServingSetting& asked = *run.setting.serving;
+  const std::int64_t limit = limit_of(asked, model), page_size = run.setting.page_size;
+  const bool is_vllm = asked.engine == "vllm";
+  if (limit > model.max_positions) {
+    const std::string text =
+        fmt::format("engine.max_model_len: {} is more than the model's {} positions", limit, model.max_positions);
+    if (is_vllm) throw InputError(text + ": vLLM refuses to start");
+    result.warnings.push_back(text);
+  }
+  if (is_vllm && asked.num_blocks == 0) {
+    try {
+      return account.num_blocks(limit, growth, asked.max_num_batched_tokens);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("engine.max_model_len: vLLM refuses to start: {}", error.what()));
+    }
+  }
+  const std::int64_t blocks = asked.num_blocks > 0 ? asked.num_blocks : account.num_blocks(page_size, growth);
+  const std::int64_t needed = growth.most_blocks(limit, asked.max_num_batched_tokens, page_size);
+  if (asked.max_model_len > 0 && needed > blocks - 1) {
+    result.warnings.push_back(fmt::format(
+        "engine.max_model_len: a prompt of {} tokens needs {} blocks, the cache has {}", limit, needed, blocks - 1));
+  }
+  return blocks;
+}
+
 /// Names the draws of one of the run's seeds.
 std::uint64_t draws_of(const Run& run, std::int64_t seed) {
   return mix64(run.setting.seed + 0x9E37 * static_cast<std::uint64_t>(seed));
@@ -188,8 +217,7 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
   const CompressedShare share = compressed_share(run, setting, model, scores, context);
   const serving::MemoryAccount account = memory_account(run, model, gpu.profile(), share.bytes);
   const serving::CacheGrowth growth = cache_growth(model, setting, share, context);
-  const std::int64_t num_blocks =
-      asked.num_blocks > 0 ? asked.num_blocks : account.num_blocks(run.setting.page_size, growth);
+  const std::int64_t num_blocks = cache_blocks(run, model, account, growth, result);
   const serving::EngineSettings engine = engine_settings(run, account, num_blocks, growth);
   const serving::Fleet fleet = fleet_of(run, model, gpu.profile(), share.bytes, engine);
   serving::MachineStepTime step_time(gpu, step_options(run, setting, model, scores, share.bytes, context));
