@@ -104,6 +104,23 @@ def test_vllm_refuses_a_model_length_that_does_not_fit_and_others_say_so(tmp_pat
     assert message in said and (message or "max_model_len" not in said)
 
 
+def test_an_engine_may_name_its_ranks(tmp_path):
+    ranks = FILE.replace("gpu: rtx-4090", "gpu: h100-sxm")
+    for name, text, gpus in (
+        ("engine", ranks.replace("max_model_len: 4096", "max_model_len: 4096, tensor_parallel: 2"), 2),
+        ("both", "tensor_parallel: 2\n" + ranks.replace("max_model_len: 4096", "max_model_len: 4096, tensor_parallel: 2"), 2),
+        ("unlike", "tensor_parallel: 4\n" + ranks.replace("max_model_len: 4096", "max_model_len: 4096, tensor_parallel: 2"), 0),
+    ):
+        (tmp_path / "ranks.yaml").write_text(text)
+        done = kvtide("run", tmp_path / "ranks.yaml", "-o", tmp_path / f"{name}.h5", "--quiet")
+        if gpus == 0:
+            assert done.returncode == 2 and "expected the file's tensor_parallel (4), got 2" in done.stderr
+            continue
+        assert done.returncode == 0, done.stderr
+        with h5py.File(tmp_path / f"{name}.h5") as file:
+            assert file["summary/num_gpus"][0] == gpus
+
+
 def test_requests_beyond_the_models_limit_are_counted(tmp_path):
     (tmp_path / "requests.csv").write_text("arrival_s,input_tokens,output_tokens\n0,100,10\n1,9000,10\n2,200,10\n")
     drawn = 'poisson: {rate: "4 /s", input_tokens: 1000, output_tokens: 50, requests: 40}'

@@ -272,14 +272,27 @@ void check_expert_ranks(const Value& ranks, const Setting& setting, const Model&
   }
 }
 
+/// `tensor_parallel` of the file, or of the engine; where both are given, they must agree.
+Value read_ranks(const Value& root, Setting& setting) {
+  const config::IntegerRule rule{.fallback = 1, .min = 1, .max = 1024};
+  const Value of_file = root.at("tensor_parallel"), of_engine = root.at("engine").at("tensor_parallel");
+  setting.tensor_parallel = of_file.as_integer(rule);
+  const std::int64_t ranks = of_engine.as_integer(rule);
+  if (!of_engine.exists()) return of_file;
+  if (of_file.exists() && ranks != setting.tensor_parallel) {
+    of_engine.error(fmt::format("expected the file's tensor_parallel ({}), got {}", setting.tensor_parallel, ranks));
+  }
+  setting.tensor_parallel = ranks;
+  return of_engine;
+}
+
 /// How the machine is used: ranks, stages, tier of its memory.
 void read_machine(const Value& root, Setting& setting, NameResolver& resolver) {
-  setting.tensor_parallel = root.integer("tensor_parallel", {.fallback = 1, .min = 1, .max = 1024});
+  const Value ranks = read_ranks(root, setting);
   setting.expert_parallel = root.integer("expert_parallel", {.fallback = 1, .min = 1, .max = 1024});
   setting.pipeline_parallel = root.integer("pipeline_parallel", {.fallback = 1, .min = 1, .max = 1024});
   setting.fidelity = enumerator(root.choice("fidelity", {"detailed", "sampled", "roofline"}, "sampled"),
                                 {gpu::Fidelity::detailed, gpu::Fidelity::sampled, gpu::Fidelity::roofline});
-  const Value ranks = root.at("tensor_parallel");
   if (!setting.gpu.empty()) {
     const NameResolver::Resolved& resolved = resolver.gpu(setting.gpu);
     if (resolved.error.empty() && setting.tensor_parallel > resolved.most_ranks) {

@@ -124,6 +124,17 @@ void read_gpus(const Value& list, Plan& plan) {
   }
 }
 
+/// One line of YAML. An engine's tensor_parallel is the plan's to choose among.
+std::string text_without_ranks(const Value& section) {
+  if (!section.is_map() || !section.at("tensor_parallel").exists()) return section.text();
+  std::string text;
+  for (const std::string& key : section.keys()) {
+    if (key == "tensor_parallel") continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", key, section.at(key).text());
+  }
+  return "{" + text + "}";
+}
+
 /// The batch limits to choose among; without a list the engine's own, which a list replaces.
 std::vector<std::int64_t> batch_limits(const Value& list, const Value& engine) {
   constexpr std::int64_t kUsual = 256, kMost = 65536;
@@ -142,7 +153,10 @@ void read_search(const Value& root, Plan& plan) {
   plan.sample_requests = value.integer("sample_requests", {.fallback = 600, .min = 50, .max = 1'000'000});
   read_gpus(value.at("gpus"), plan);
   if (!value.at("gpus").exists()) value.error("gpus is required: the GPU types to choose among");
-  plan.tensor_parallel = integers(value.at("tensor_parallel"), {1}, 1024);
+  const Value ranks = root.at("engine").at("tensor_parallel");
+  if (ranks.exists() && value.at("tensor_parallel").exists()) ranks.error("plan.tensor_parallel says how many");
+  plan.tensor_parallel =
+      integers(value.at("tensor_parallel"), {ranks.as_integer({.fallback = 1, .min = 1, .max = 1024})}, 1024);
   plan.max_num_seqs = batch_limits(value.at("max_num_seqs"), root.at("engine"));
   read_policies(value.at("compression"), integers(value.at("block_size"), {}, 65536), plan);
   read_objectives(value.at("slo"), plan);
@@ -237,7 +251,7 @@ Plan parse_plan(const std::string& yaml, const std::string& path, const std::str
     const Value section = root.at(key);
     if (!section.exists()) continue;
     section.accept_all();
-    plan.experiment_head += fmt::format("{}: {}\n", key, section.text());
+    plan.experiment_head += fmt::format("{}: {}\n", key, text_without_ranks(section));
   }
   if (!root.at("plan").exists()) {
     root.error("plan is required");

@@ -12,6 +12,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string file(const std::string& plan) {
   return "name: p\nmodel: llama-3.1-8b\ntrace: t.h5\nworkload: {requests: r.csv}\nplan:\n" + plan;
@@ -46,6 +47,18 @@ TEST(Plan, AnUnknownKeyOrPercentileIsNamedWithItsLine) {
               AllOf(HasSubstr("p.yaml:7"), HasSubstr("gpu_count")));
   EXPECT_THAT(error_of("  gpus: [h100-sxm]\n  slo: {ttft_p96: \"1 s\"}\n"), HasSubstr("ttft_p96"));
   EXPECT_THAT(error_of("  gpus: [h100-sxm]\n"), HasSubstr("at least one objective"));
+}
+
+// An experiment's engine may say how many GPUs share a layer; a plan chooses among its own list instead, and writes the number itself.
+TEST(Plan, AnEnginesRanksAreThePlansToChooseAmong) {
+  const auto plan_of = [](const std::string& more) {
+    return parse_plan("engine: {max_num_seqs: 64, tensor_parallel: 2}\n" + file("  gpus: [h100-sxm]\n" + more + kSlo),
+                      "p.yaml", ".");
+  };
+  const Plan plan = plan_of("");
+  EXPECT_THAT(plan.tensor_parallel, ElementsAre(2));
+  EXPECT_THAT(plan.experiment_head, AllOf(HasSubstr("engine: {max_num_seqs: 64}"), Not(HasSubstr("tensor_parallel"))));
+  EXPECT_THROW((void)plan_of("  tensor_parallel: [1, 2]\n"), InputError);
 }
 
 TEST(Plan, BlockSizesMultiplyThePoliciesThatHaveNoneOfTheirOwn) {
