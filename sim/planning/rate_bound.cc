@@ -13,8 +13,7 @@ constexpr int kLines = 100;
 double least_held(const serving::CacheGrowth& growth, double context) {
   if (!growth.frees_blocks()) return context;
   const double before = context - 1, free = std::max(0.0, before - static_cast<double>(growth.always_kept));
-  const double held = before - free * (1 - growth.keep_ratio);
-  return 1 + (growth.budget > 0 ? std::min(held, static_cast<double>(growth.budget)) : held);
+  return 1 + before - free * (1 - growth.keep_ratio);
 }
 
 /// The same of what it takes in blocks.

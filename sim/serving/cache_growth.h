@@ -3,7 +3,7 @@
 // prompt is compressed at once, and later every `interval` tokens.
 //
 // Example: sinks and window 68, blocks of 128, keep 0.5, context 1,092: 1,024 tokens in 8 blocks keep 512, so 580 are held. They grow
-// by one a step to 708 and fall to 644 when the ninth block is compressed. A budget of 600 stops them there.
+// by one a step to 708 and fall to 644 when the ninth block is compressed.
 //
 // Layers with a sliding window keep its tokens only, in blocks of their own: a block has as many bytes as `block_size` entries of the
 // other layers. Example, 10 layers that keep all and 50 with a window of 1,024, all alike: a token of the 50 weighs 5 of the 10's, so
@@ -21,14 +21,13 @@ struct CacheGrowth {
   double keep_ratio = 1;         ///< of the tokens in compressed blocks, (0, 1]
   std::int64_t always_kept = 0;  ///< sinks and recent window, tokens
   std::int64_t interval =
-      1;                    ///< tokens compressed at once while decoding: the policy's block, or a flush of a residual
-  std::int64_t budget = 0;  ///< most tokens held after compression, whatever the context; 0: no limit
+      1;  ///< tokens compressed at once while decoding: the policy's block, or a flush of a residual
   bool has_whole_layers = true;  ///< that keep the whole context; false: blocks are those of the windows
   std::int64_t window = 0;       ///< tokens that layers with a window keep; 0: no layer has one
   double window_weight = 0;      ///< bytes of a token in those layers over an entry's in the others; 1 without others
 
   /// Memory changes with it.
-  [[nodiscard]] bool frees_blocks() const { return keep_ratio < 1 || budget > 0; }
+  [[nodiscard]] bool frees_blocks() const { return keep_ratio < 1; }
   /// Work comes in bursts.
   [[nodiscard]] bool has_bursts() const { return interval > 1; }
 
@@ -40,8 +39,7 @@ struct CacheGrowth {
     if (!frees_blocks()) return context;
     const std::int64_t blocks = compressed(context);
     const auto kept = static_cast<std::int64_t>(std::ceil(static_cast<double>(blocks) * keep_ratio - 1e-9));
-    const std::int64_t all = context - blocks + kept;
-    return budget > 0 ? std::min(all, budget) : all;
+    return context - blocks + kept;
   }
   /// Of layers that keep the whole context.
   [[nodiscard]] std::int64_t whole_blocks(std::int64_t entries, std::int64_t block_size) const {

@@ -21,13 +21,6 @@ TEST(CacheGrowth, BlocksAreCompressedWhenTheyAreFull) {
   EXPECT_EQ(growth.steps_to_burst(60), 136);
 }
 
-TEST(CacheGrowth, ABudgetBoundsWhatIsHeld) {
-  const CacheGrowth growth{.keep_ratio = 0.5, .always_kept = 68, .interval = 128, .budget = 600};
-  EXPECT_EQ(growth.held(1092), 580);
-  EXPECT_EQ(growth.held(1200), 600);
-  EXPECT_EQ(CacheGrowth{}.held(777), 777);
-}
-
 // 1,219 tokens hold 707 and the next one completes the ninth block. 128 tokens later a tenth: 644 + 128 = 772. A prompt is held whole
 // until it is complete.
 TEST(CacheGrowth, MostIsHeldBeforeABlockIsCompressed) {

@@ -18,7 +18,6 @@ void EngineSettings::validate() const {
   require(growth.keep_ratio > 0 && growth.keep_ratio <= 1, "keep_ratio", growth.keep_ratio, "(0, 1]");
   require(growth.always_kept >= 0, "always_kept", growth.always_kept, ">= 0");
   require(growth.interval >= 1, "interval", growth.interval, ">= 1");
-  require(growth.budget >= 0, "budget", growth.budget, ">= 0");
   require(growth.window >= 0, "window", growth.window, ">= 0");
   require(growth.window_weight >= 0, "window_weight", growth.window_weight, ">= 0");
   require(watermark >= 0 && watermark < 1, "watermark", watermark, "[0, 1)");
