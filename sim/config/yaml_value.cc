@@ -20,8 +20,8 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Length of the JSON number at the start of `text` (RFC 8259 section 6), 0 when there is none: no sign but '-', no
-/// leading zero, no bare point. `is_integer` tells whether it had neither fraction nor exponent.
+/// Length of the number at the start of `text`, 0 when there is none: JSON's (RFC 8259 section 6), so no sign but '-', no
+/// leading zero and digits behind a point, or YAML's .5 without digits before it. `is_integer` tells whether it had neither fraction nor exponent.
 std::size_t number_length(std::string_view text, bool& is_integer) {
   std::size_t i = 0;
   const auto digits = [&] {
@@ -33,8 +33,9 @@ std::size_t number_length(std::string_view text, bool& is_integer) {
   if (i < text.size() && text[i] == '-') ++i;
   const std::size_t first = i;
   const std::size_t num_digits = digits();
-  if (num_digits == 0 || (num_digits > 1 && text[first] == '0')) return 0;
-  if (i < text.size() && text[i] == '.') {
+  const bool has_point = i < text.size() && text[i] == '.';
+  if ((num_digits == 0 && !has_point) || (num_digits > 1 && text[first] == '0')) return 0;
+  if (has_point) {
     is_integer = false;
     ++i;
     if (digits() == 0) return 0;

@@ -79,6 +79,18 @@ TEST(YamlValue, OpenLowerBoundExcludesItselfAndUpperBoundIsIncluded) {
   EXPECT_EQ(document.errors().front(), "a.yaml:1:4: a: expected a number in (0, 1], got 0");
 }
 
+TEST(YamlValue, APointNeedsDigitsBehindItOnly) {
+  const Document document =
+      Document::parse("a: .5\nb: -.5e1\nc: .5 ms\nd: .\ne: .e1\nf: 5.\ng: ..5\nh: \".5\"", "a.yaml");
+  EXPECT_EQ(document.root().number("a"), 0.5);
+  EXPECT_EQ(document.root().number("b"), -5);
+  EXPECT_EQ(document.root().quantity("c", {.dimension = Dimension::time}), 0.5e-3);
+  EXPECT_TRUE(document.errors().empty());
+  (void)document.root().integer("a");
+  for (const char* key : {"d", "e", "f", "g", "h"}) (void)document.root().number(key);
+  EXPECT_EQ(document.errors().size(), 6u);
+}
+
 TEST(YamlValue, DimensionedValuesNeedAUnit) {
   const Document document = Document::parse("t: 45 ns\nbare: 45\nwrong: 45 GB\nzero: 0\nover: 3 s", "a.yaml");
   EXPECT_DOUBLE_EQ(document.root().quantity("t", {.dimension = Dimension::time}), 45e-9);
