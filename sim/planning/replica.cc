@@ -25,6 +25,10 @@ constexpr double kDecodesRounded = 8.0 / 9 * 8 / 9, kChunksRounded = 16.0 / 17 *
 
 }  // namespace
 
+bool assumes_memory_overhead(const experiment::ServingSetting& setting) {
+  return setting.num_blocks == 0 && !(setting.engine == "sglang" && setting.memory_share > 0);
+}
+
 Replica::Replica(experiment::Run run, const Policy& policy, const Model& model, gpu::Gpu& gpu, std::int64_t longest,
                  const Calibration& calibration, const Assumptions& assumptions)
     : run_(std::move(run)),
@@ -49,6 +53,9 @@ void Replica::set_max_num_seqs(std::int64_t max_num_seqs) {
   account_ = experiment::memory_account(run_, model_, gpu_.profile(), share_.bytes);
   account_.activation_bytes *= assumptions_.memory_overhead;
   account_.other_bytes *= assumptions_.memory_overhead;
+  if (asked.engine == "sglang" && assumes_memory_overhead(asked)) {
+    account_.utilization = 1 - (1 - account_.utilization) * assumptions_.memory_overhead;
+  }
   if (account_.kv_bytes() <= 0) {
     const double needed = account_.budget_bytes() - account_.kv_bytes();
     throw InputError(fmt::format("weights and activations needed {}, available {}, short by {}", format_bytes(needed),

@@ -23,11 +23,14 @@ namespace kvtide::planning {
 
 /// What is assumed of a replica, to be varied.
 struct Assumptions {
-  double memory_overhead = 1;  ///< factor on activations and context
+  double memory_overhead = 1;  ///< factor on activations and context; SGLang's own reserve, which holds both
   bool has_unlimited_cache = false;
   bool has_free_attention = false;  ///< entries cost nothing to read
   bool operator==(const Assumptions&) const = default;
 };
+
+/// Whether the cache's size hangs on Assumptions::memory_overhead: not where it is given, or SGLang's reserve is.
+[[nodiscard]] bool assumes_memory_overhead(const experiment::ServingSetting& setting);
 
 class Replica {
  public:

@@ -73,7 +73,9 @@ std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& out
   for (const double factor : {1 - kVariation, 1 + kVariation}) {
     worlds.push_back({.assumption = "request rate", .factor = factor, .rate = factor});
     worlds.push_back({.assumption = "output length", .factor = factor, .output = factor});
-    worlds.push_back({.assumption = "memory overhead", .factor = factor, .memory_overhead = factor});
+    if (assumes_memory_overhead(*outcome.policies.front().run.setting.serving)) {
+      worlds.push_back({.assumption = "memory overhead", .factor = factor, .memory_overhead = factor});
+    }
     worlds.push_back({.assumption = "memory bandwidth", .factor = factor, .bandwidth = factor});
   }
   std::ranges::stable_sort(worlds, {}, &World::assumption);

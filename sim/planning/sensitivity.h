@@ -2,7 +2,7 @@
 // Which assumption flips the decision: each varied by 20 % either way, the contenders judged again.
 //
 // Contenders are the best candidate of each GPU type and policy, the first few of them in the plan's order: what a 20 % change could
-// bring to the front. Prices need no new replay.
+// bring to the front. Prices need no new replay. What decides nothing (memory overhead beside a given number of blocks) is not varied.
 
 #include <string>
 #include <vector>
