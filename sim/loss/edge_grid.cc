@@ -53,8 +53,7 @@ JumpGrid jump_grid(std::span<const std::int64_t> jumps) {
   if (grid.edges < 2) return grid;
   for (std::size_t i = 1; i < jumps.size(); ++i) grid.period = std::gcd(grid.period, jumps[i] - jumps[0]);
   grid.boundary = jumps[0] % grid.period;
-  grid.chance = std::pow(static_cast<double>(grid.period), -static_cast<double>(grid.edges - 1));
-  grid.chance_searched = grid.period < 2 ? 1.0 : chance_of_any_grid(grid.period, grid.edges - 1);
+  grid.chance = grid.period < 2 ? 1.0 : chance_of_any_grid(grid.period, grid.edges - 1);
   return grid;
 }
 

@@ -88,8 +88,8 @@ LevelStatistics level_on_grid(const Evidence& evidence, const PeriodQuestion& qu
 bool exact_rule(const Evidence& evidence, const PeriodQuestion& question, PeriodVerdict& verdict) {
   if (question.head_mass_loss == nullptr) return false;
   const JumpGrid grid = jump_grid(evidence.jumps);
-  if (grid.edges < kMinEdges || grid.period < 2 || grid.chance_searched > kLikelyGrid) return false;
-  const bool proven = grid.chance_searched <= kProvenGrid;
+  if (grid.edges < kMinEdges || grid.period < 2 || grid.chance > kLikelyGrid) return false;
+  const bool proven = grid.chance <= kProvenGrid;
   set_period(evidence, question, proven ? PeriodKind::grid_locked : PeriodKind::likely, grid.period, verdict);
   verdict.grid_offset = offset_of_boundary(static_cast<double>(grid.boundary), verdict.period);
   verdict.jumps_on_grid = 1;
