@@ -144,7 +144,10 @@ void evaluate_probe_scan(const Run& run, const kv::Compression& setting, const T
   };
   add("success", scan.success, "1 where the probe's answer is retrieved (multi_needle: share of its facts)", "1");
   add("margin", scan.margin, "Score of the right answer over the best other, of what decides", "1");
-  add("mass", scan.mass, "Attention on the probe's tokens, mean over readers and queries", "1");
+  add("mass", scan.mass,
+      "Attention on one token of the probe, each asked alone (so not a sum over tokens), mean over tokens, readers and "
+      "queries",
+      "1");
   add("bits", scan.bits, "Bits lost per stored element of the probe's tokens", "bit");
   add("full_success", scan.full_success, "Success with the full cache; below 1 the probe is too weak", "1");
   add("control_success", scan.control_success, "Tokens answered with the fact removed; chance is 1 / codes", "1");

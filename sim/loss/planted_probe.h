@@ -8,6 +8,9 @@
 // Gamma = score of the right code - best other; positive: retrieved. Approximation: what a head reads besides the probe
 // keeps its direction.
 //
+// A token is asked alone, as an answer reads its facts one token at a time: 4 x 64 tokens share no softmax, and each gets what a single one
+// would. Only the policy's scores see all tokens of the probe in one softmax.
+//
 // Example (loss-metrics T15): 4,096 keys, D = ln 4095 = 8.318: half of the attention; half of the others evicted: 2/3.
 //
 // The policy decides anew with the probe present: rows that feed its scores see the probe too (by their own margin, 0 when the
@@ -51,8 +54,9 @@ struct ProbeScan {
   std::vector<std::int64_t> position;  ///< first token of the probe's first fact
   std::vector<double> success;  ///< [position] 0 or 1; multi_needle: share of facts found; 0 where no row comes after
   std::vector<double> margin;   ///< [position] Gamma of what decides
-  std::vector<double> mass;  ///< [position] attention on a probe token, mean over tokens, readers and rows that see it
-  std::vector<double> bits;  ///< [position] bits lost per stored element of the probe's tokens
+  std::vector<double>
+      mass;  ///< [position] attention on a probe token asked alone, mean over tokens, readers and rows that see it
+  std::vector<double> bits;             ///< [position] bits lost per stored element of the probe's tokens
   std::vector<double> full_success;     ///< [position] with the full cache: below 1 the probe is too weak
   std::vector<double> control_success;  ///< [position] tokens found with the fact removed; chance is 1 / codes
 };
