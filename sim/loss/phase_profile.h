@@ -22,12 +22,4 @@ struct PhaseProfile {
 [[nodiscard]] PhaseProfile fold_by_phase(std::span<const double> loss, std::int64_t period, std::int64_t grid_offset,
                                          std::int64_t bins, std::span<const std::uint8_t> is_masked = {});
 
-/// Folded by distance to the nearer edge of the block, 0 at its first and last position: ceil(period / 2) bins.
-[[nodiscard]] PhaseProfile fold_by_edge_distance(std::span<const double> loss, std::int64_t period,
-                                                 std::int64_t grid_offset,
-                                                 std::span<const std::uint8_t> is_masked = {});
-
-/// max over bins / mean over positions; NaN when the mean is 0.
-[[nodiscard]] double worst_phase_over_mean(const PhaseProfile& profile);
-
 }  // namespace kvtide::loss

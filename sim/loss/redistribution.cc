@@ -20,6 +20,7 @@ std::vector<std::uint8_t> beside_gaps(const HeadComparison& comparison, std::int
   return is_beside;
 }
 
+/// [position] sum_i w_i max(0, atilde_ij - a_ij)
 std::vector<double> gains(const HeadReference& reference, const HeadComparison& comparison) {
   std::vector<double> gained(comparison.state.size(), 0.0);
   const double row_weight = 1.0 / static_cast<double>(reference.num_rows());
@@ -60,10 +61,6 @@ Receiver receiver_of(std::int64_t position, bool is_beside, const Surroundings& 
 }
 
 }  // namespace
-
-std::vector<double> gained_mass(const HeadReference& reference, const kv::HeadCache& cache) {
-  return gains(reference, compare_head(reference, cache, false));
-}
 
 std::vector<double> redistribution(const std::vector<HeadReference>& heads, const kv::LayerCache& cache,
                                    const Surroundings& surroundings) {

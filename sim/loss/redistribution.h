@@ -13,9 +13,6 @@
 
 namespace kvtide::loss {
 
-/// @return [position] sum_i w_i max(0, atilde_ij - a_ij)
-[[nodiscard]] std::vector<double> gained_mass(const HeadReference& reference, const kv::HeadCache& cache);
-
 /// Where positions stand relative to what was compressed.
 enum class Receiver : std::uint8_t { sinks, beside_gap, elsewhere, window, later };
 inline constexpr std::size_t kNumReceivers = 5;
@@ -27,7 +24,7 @@ struct Surroundings {
   std::int64_t reach = 16;          ///< kept positions so near to an evicted one stand beside the gap
 };
 
-/// Gains of one layer by receiver, mean over its heads; their sum is the layer's lost attention.
+/// Gains sum_i w_i max(0, atilde_ij - a_ij) of one layer by receiver, mean over its heads; their sum is the layer's lost attention.
 /// @param cache  the layer's KV heads, with entries
 [[nodiscard]] std::vector<double> redistribution(const std::vector<HeadReference>& heads, const kv::LayerCache& cache,
                                                  const Surroundings& surroundings);

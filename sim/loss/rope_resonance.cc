@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <limits>
 #include <numbers>
 
@@ -22,13 +21,6 @@ std::size_t nearest_pair(std::span<const double> wavelengths, double tokens) {
 
 double turns_off(double turns) {
   return std::abs(turns - std::round(turns));
-}
-
-std::complex<double> line(std::span<const double> profile, double frequency) {
-  std::complex<double> sum = 0;
-  for (std::size_t j = 0; j < profile.size(); ++j)
-    sum += profile[j] * std::polar(1.0, -kTurn * frequency * static_cast<double>(j));
-  return sum;
 }
 
 }  // namespace
@@ -57,14 +49,6 @@ double pre_rope_pool_loss(std::span<const double> wavelengths, double offset) {
 double beat_period(double step, double wavelength) {
   const double off = turns_off(step / wavelength);
   return off > 1e-12 ? step / off : std::numeric_limits<double>::infinity();
-}
-
-double phase_coupling(std::span<const double> profile, double period, double wavelength) {
-  const double grid = std::norm(line(profile, 1 / period));
-  if (!(grid > 0)) return 0;
-  return (std::norm(line(profile, 1 / period + 1 / wavelength)) +
-          std::norm(line(profile, 1 / period - 1 / wavelength))) /
-         grid;
 }
 
 BlockResonance block_resonance(std::span<const double> wavelengths, double block_size) {

@@ -27,10 +27,6 @@ namespace kvtide::loss {
 /// whole number; infinite where it is whole.
 [[nodiscard]] double beat_period(double step, double wavelength);
 
-/// Coupling of a loss profile's grid with a wavelength: power of both sidebands 1/P +- 1/T over that of 1/P.
-/// Example: attention 1 + 0.4 cos(2 pi j / T), every other block evicted: sidebands of 0.2 each, 0.08.
-[[nodiscard]] double phase_coupling(std::span<const double> profile, double period, double wavelength);
-
 struct BlockResonance {
   double block_size = 0;
   std::int64_t pair = 0;  ///< whose wavelength is nearest to block_size

@@ -135,17 +135,5 @@ TEST(BeatPeriod, WholeTurnsNeverDrift) {
   EXPECT_NEAR(beat_period(64, 63), 64 / (1.0 / 63), 1e-6);
 }
 
-// T14: attention 1 + eps cos(2 pi j / T), every other block of 32 lost: sidebands eps / 2, coupling eps^2 / 2. 320 = 5 P = 8 T, so that
-// all lines are orthogonal.
-TEST(PhaseCoupling, IsHalfTheSquareOfTheModulation) {
-  std::vector<double> profile;
-  for (int j = 0; j < 3200; ++j) {
-    profile.push_back(j / 32 % 2 == 0 ? 0 : 1 + 0.4 * std::cos(2 * std::numbers::pi * j / 40));
-  }
-  EXPECT_NEAR(phase_coupling(profile, 64, 40), 0.08, 1e-9);
-  EXPECT_NEAR(phase_coupling(profile, 64, 50), 0, 1e-9);
-  EXPECT_EQ(phase_coupling(std::vector<double>(640, 0.0), 64, 40), 0);
-}
-
 }  // namespace
 }  // namespace kvtide::loss

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kSurrogates = 499;
 /// So many better surrogates settle that there is nothing (sequential test, Besag and Clifford, Biometrika 1991).
 constexpr std::int64_t kEnough = 10;
-/// FFT work of one search: longer profiles are thinned to this many positions before.
+/// Longer profiles are not searched: 500 transforms of them take too long.
 constexpr std::size_t kMaxValues = 1 << 15;
 
 struct Best {

@@ -18,6 +18,7 @@ struct ShortScan {
   std::int64_t surrogates = 0;
 };
 
+/// Of 8 to 32,768 positions; none else.
 /// @param min_period,max_period  lags searched; max_period at most N / 2
 [[nodiscard]] ShortScan search_short_scan(std::span<const double> profile, std::int64_t min_period,
                                           std::int64_t max_period, std::uint64_t seed);
