@@ -1,6 +1,5 @@
 #include "loss/phase_profile.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "base/error.h"
