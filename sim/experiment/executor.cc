@@ -135,46 +135,78 @@ bool has_records_of(const ResultsReader& found, const Experiment& experiment) {
   return true;
 }
 
-/// The file again, under what the experiment's file says now: keys are of what was computed, and of no name, label or comment.
-void rewrite(const ResultsReader& found, const Experiment& experiment, const ExecutorOptions& options) {
-  std::vector<RunRecord> records;
-  for (const Run& run : experiment.runs) records.push_back(run_record(experiment, run));
-  const auto result_of = [&](std::size_t row) {
-    RunResult result = found.result(row);
-    result.numbers.erase("baseline_run");  // compared anew, with what is the baseline now
-    for (const BaselineColumn& column : baseline_columns()) result.numbers.erase(column.name);
-    return result;
-  };
-  write_results(options.output, results_head(experiment), records, result_of, options.provenance);
-}
+/// An earlier final file: it keeps the finished runs of an experiment some of whose runs failed.
+class EarlierResults {
+ public:
+  /// @throws InputError when it is another configuration's, and there is no NAME.runs/ to go on with
+  EarlierResults(const Experiment& experiment, const ExecutorOptions& options)
+      : experiment_(experiment), options_(options) {
+    std::error_code ignored;
+    if (!options.resume || !std::filesystem::is_regular_file(options.output, ignored)) return;
+    has_runs_folder_ = std::filesystem::is_directory(options.output + ".runs", ignored);
+    try {
+      found_.emplace(options.output);
+    } catch (const InputError&) {
+      return;  // not a results file, or damaged: written anew
+    }
+    const bool is_other = !holds_the_experiment();
+    if (is_other && !has_runs_folder_) {
+      throw InputError(
+          fmt::format("{}: holds the results of another configuration; give another --output, or leave --resume "
+                      "out to replace it",
+                      options.output));
+    }
+    if (is_other || found_->provenance().build() != options.provenance.build()) found_.reset();
+  }
 
-/// An earlier final file of the same configuration and build without failed runs needs nothing done, or only its texts.
-/// @throws InputError when it is another configuration's
-bool is_already_complete(const Experiment& experiment, const ExecutorOptions& options) {
-  std::error_code ignored;
-  if (!options.resume || !std::filesystem::is_regular_file(options.output, ignored)) return false;
-  if (std::filesystem::is_directory(options.output + ".runs", ignored)) return false;
-  std::optional<ResultsReader> found;
-  try {
-    found.emplace(options.output);
-  } catch (const InputError&) {
-    return false;  // not a results file, or damaged: written anew
+  /// Every run is there and none failed.
+  [[nodiscard]] bool is_complete() const {
+    return found_ && !has_runs_folder_ && std::ranges::all_of(found_->texts("status"), [](const std::string& status) {
+             return status == to_string(RunStatus::ok);
+           });
   }
-  const ResultsHead wanted = results_head(experiment);
-  if (found->head().experiment_key != wanted.experiment_key || found->head().shard != wanted.shard) {
-    throw InputError(
-        fmt::format("{}: holds the results of another configuration; give another --output, or leave --resume "
-                    "out to replace it",
-                    options.output));
+
+  /// Nothing where the run failed or is damaged. Its figures against the baseline are left out: they
+  /// are made anew with what is the baseline now.
+  [[nodiscard]] std::optional<RunResult> result(std::size_t row) const {
+    if (!found_ || found_->texts("status")[row] != to_string(RunStatus::ok)) return std::nullopt;
+    try {
+      RunResult result = found_->result(row);
+      result.numbers.erase("baseline_run");
+      for (const BaselineColumn& column : baseline_columns()) result.numbers.erase(column.name);
+      return defects(result).empty() ? std::optional(std::move(result)) : std::nullopt;
+    } catch (const InputError&) {
+      return std::nullopt;
+    }
   }
-  const bool is_complete =
-      found->provenance().build() == options.provenance.build() && found->records().size() == experiment.runs.size() &&
-      std::ranges::all_of(found->texts("status"),
-                          [](const std::string& status) { return status == to_string(RunStatus::ok); });
-  if (!is_complete) return false;
-  if (found->head() != wanted || !has_records_of(*found, experiment)) rewrite(*found, experiment, options);
-  return true;
-}
+
+  /// A complete file again, where the experiment's file says otherwise now: keys are of what was computed, and of no
+  /// name, label or comment.
+  void bring_up_to_date() const {
+    if (found_->head() == results_head(experiment_) && has_records_of(*found_, experiment_)) return;
+    std::vector<RunRecord> records;
+    for (const Run& run : experiment_.runs) records.push_back(run_record(experiment_, run));
+    const auto result_of = [&](std::size_t row) {
+      std::optional<RunResult> kept = result(row);
+      if (!kept) throw InputError(fmt::format("{}: run {} is damaged", options_.output, experiment_.runs[row].index));
+      return std::move(*kept);
+    };
+    write_results(options_.output, results_head(experiment_), records, result_of, options_.provenance);
+  }
+
+ private:
+  [[nodiscard]] bool holds_the_experiment() const {
+    const ResultsHead wanted = results_head(experiment_);
+    if (found_->head().experiment_key != wanted.experiment_key || found_->head().shard != wanted.shard) return false;
+    return std::ranges::equal(found_->records(), experiment_.runs, {}, &RunRecord::key,
+                              [this](const Run& run) { return run_record(experiment_, run).key; });
+  }
+
+  const Experiment& experiment_;
+  const ExecutorOptions& options_;
+  bool has_runs_folder_ = false;
+  std::optional<ResultsReader> found_;
+};
 
 }  // namespace
 
@@ -200,7 +232,9 @@ RunResult evaluate_safely(const Evaluate& evaluate, const Run& run) {
 Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const ExecutorOptions& options) {
   Outcome outcome;
   const auto total = static_cast<std::int64_t>(experiment.runs.size());
-  if (is_already_complete(experiment, options)) {
+  const EarlierResults earlier(experiment, options);
+  if (earlier.is_complete()) {
+    earlier.bring_up_to_date();
     outcome.done = outcome.resumed = total;
     return outcome;
   }
@@ -225,13 +259,18 @@ Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const Ex
     remove_fatal_run_files(kept);
   }
   std::vector<std::string> reasons(experiment.runs.size());  // empty: not failed
+  std::vector<bool> is_in_earlier(experiment.runs.size(), false);
   std::vector<std::size_t> missing;
   for (std::size_t row = 0; row < experiment.runs.size(); ++row) {
     const Run& run = experiment.runs[row];
-    const std::optional<RunResult> kept =
-        options.resume ? read_run_file(run_file_path(folder.path(), run.index), run.key, options.provenance.build())
-                       : std::nullopt;
+    std::optional<RunResult> kept;
+    if (options.resume) {
+      kept = read_run_file(run_file_path(folder.path(), run.index), run.key, options.provenance.build());
+    }
     if (kept && kept->status == RunStatus::ok) {
+      ++outcome.resumed;
+    } else if (earlier.result(row)) {
+      is_in_earlier[row] = true;
       ++outcome.resumed;
     } else {
       missing.push_back(row);  // failed ones are tried again
@@ -274,7 +313,17 @@ Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const Ex
   }
   outcome.is_interrupted = outcome.done < total;
   if (outcome.is_interrupted) return outcome;
-  write_results(options.output, experiment, folder.path(), options.provenance);
+  std::vector<RunRecord> records;
+  for (const Run& run : experiment.runs) records.push_back(run_record(experiment, run));
+  const auto result_of = [&](std::size_t row) {
+    const Run& run = experiment.runs[row];
+    const std::string run_path = run_file_path(folder.path(), run.index);
+    std::optional<RunResult> result =
+        is_in_earlier[row] ? earlier.result(row) : read_run_file(run_path, run.key, options.provenance.build());
+    if (!result) throw InputError(fmt::format("{}: no complete result of this run; use --resume", run_path));
+    return std::move(*result);
+  };
+  write_results(options.output, results_head(experiment), records, result_of, options.provenance);
   folder.remove();
   return outcome;
 }

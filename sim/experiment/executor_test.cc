@@ -235,6 +235,57 @@ TEST_F(Executor, FailedRunsAreTriedAgainOnResume) {
   EXPECT_EQ(outcome.failed, 0);
 }
 
+// One of three runs fails: what --resume computes is that one, and the file is what a run without failures had written.
+TEST_F(Executor, ResumeOfAFileWithFailedRunsComputesOnlyThose) {
+  Experiment experiment = experiment_of(3);
+  for (experiment::Run& run : experiment.runs) run.baseline = 1;
+  (void)execute(experiment, fake_evaluate, options("whole.h5"));
+  std::vector<std::int64_t> computed;
+  bool fails = true;
+  const auto evaluate = [&](const experiment::Run& run) {
+    computed.push_back(run.index);
+    if (run.index == 1 && fails) throw Infeasible{"needs 90 GiB, 80 GiB available"};
+    return fake_evaluate(run);
+  };
+  EXPECT_EQ(execute(experiment, evaluate, options("a.h5", 1)).failed, 1);
+  ExecutorOptions again = options("a.h5", 1);
+  again.resume = true;
+  computed.clear();
+  EXPECT_EQ(execute(experiment, evaluate, again).failed, 1);
+  EXPECT_THAT(computed, ElementsAre(1));
+  fails = false;
+  const Outcome outcome = execute(experiment, evaluate, again);
+  EXPECT_EQ(outcome.resumed, 2);
+  EXPECT_EQ(outcome.failed, 0);
+  EXPECT_THAT(computed, ElementsAre(1, 1));
+  EXPECT_TRUE(bytes_of(folder_ / "whole.h5") == bytes_of(folder_ / "a.h5"));
+  EXPECT_FALSE(fs::exists(folder_ / "a.h5.runs"));
+}
+
+// Interrupted between: the new runs lie in the folder, the old ones still in the file.
+TEST_F(Executor, AnInterruptedResumeKeepsTheFileAndTheFolder) {
+  const Experiment experiment = experiment_of(12);
+  (void)execute(experiment, fake_evaluate, options("whole.h5"));
+  const auto evaluate = [](const experiment::Run& run) -> RunResult {
+    if (run.index != 5) throw InputError("no");
+    return fake_evaluate(run);
+  };
+  (void)execute(experiment, evaluate, options("a.h5", 1));
+  std::atomic<bool> interrupted{false};
+  ExecutorOptions second = options("a.h5", 1);
+  second.resume = true;
+  second.interrupted = &interrupted;
+  second.on_progress = [&](const Progress& progress) { interrupted = progress.done >= 3; };
+  const Outcome cut = execute(experiment, fake_evaluate, second);
+  EXPECT_EQ(cut.resumed, 1);
+  EXPECT_TRUE(cut.is_interrupted);
+  ExecutorOptions third = options("a.h5", 1);
+  third.resume = true;
+  const Outcome rest = execute(experiment, fake_evaluate, third);
+  EXPECT_EQ(rest.resumed, cut.done);
+  EXPECT_TRUE(bytes_of(folder_ / "whole.h5") == bytes_of(folder_ / "a.h5"));
+}
+
 TEST_F(Executor, ProgressCountsToTheTotalAndEstimatesTheRest) {
   std::vector<Progress> seen;
   ExecutorOptions with_progress = options("a.h5", 2);

@@ -16,7 +16,6 @@
 #include "base/error.h"
 #include "experiment/columns.h"
 #include "experiment/result_arrays.h"
-#include "experiment/run_file.h"
 #include "hdf5/hdf5_file.h"
 
 namespace kvtide::experiment {
@@ -260,20 +259,6 @@ void write_results(const std::string& path, const ResultsHead& head, const std::
   summary.write(file);
   write_root(file, head, provenance, summary);
   file.commit();
-}
-
-void write_results(const std::string& path, const Experiment& experiment, const std::string& runs_folder,
-                   const Provenance& provenance) {
-  std::vector<RunRecord> records;
-  for (const Run& run : experiment.runs) records.push_back(run_record(experiment, run));
-  const auto result_of = [&](std::size_t row) {
-    const Run& run = experiment.runs[row];
-    const std::string run_path = run_file_path(runs_folder, run.index);
-    std::optional<RunResult> result = read_run_file(run_path, run.key, provenance.build());
-    if (!result) throw InputError(fmt::format("{}: no complete result of this run; use --resume", run_path));
-    return std::move(*result);
-  };
-  write_results(path, results_head(experiment), records, result_of, provenance);
 }
 
 }  // namespace kvtide::experiment

@@ -1,5 +1,5 @@
 #pragma once
-// The final file: /summary/<column> over `run`, and each run's arrays under /runs/<index>/. Read from the run files one
+// The final file: /summary/<column> over `run`, and each run's arrays under /runs/<index>/. The runs are asked for one
 // at a time, so that memory does not grow with the arrays of a long sweep beyond the file itself.
 
 #include <cstdint>
@@ -65,11 +65,6 @@ struct RunRecord {
 /// @throws EnvironmentError
 void write_results(const std::string& path, const ResultsHead& head, const std::vector<RunRecord>& records,
                    const std::function<RunResult(std::size_t row)>& result_of, const Provenance& provenance);
-
-/// The same from run files. @param runs_folder  holds a complete run file of this build for every run of the experiment
-/// @throws EnvironmentError, InputError naming a missing run
-void write_results(const std::string& path, const Experiment& experiment, const std::string& runs_folder,
-                   const Provenance& provenance);
 
 /// Path of a run's file inside the folder: "<folder>/00012.h5".
 [[nodiscard]] std::string run_file_path(const std::string& runs_folder, std::int64_t index);
