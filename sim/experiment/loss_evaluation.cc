@@ -178,13 +178,21 @@ void add_anchors(const kv::Compression& setting, const loss::PositionLoss& loss,
   result.numbers["anchor_attention"] = all > 0 ? attention / all : 0;
 }
 
+/// loss_mean of one request. Attention is that of the full cache, the same for all of them.
+double mean_loss(const LossSetting& asked, const loss::PositionLoss& loss, std::int64_t num_positions) {
+  return loss::span_statistics(head_of(chosen_metric(asked.metric, loss), num_positions),
+                               head_of(loss.attention, num_positions), {}, asked.span)
+      .mean;
+}
+
 /// Replaces a request's loss by the mean over `requests` of them, the first one included; every request draws its own
 /// grid offset.
 void average_over_requests(const Run& run, const kv::Compression& setting, const TraceInputs& trace,
                            loss::PositionLoss& loss, RunResult& result) {
+  const std::int64_t num_positions = trace.num_compressed();
   const std::int64_t requests =
       setting.partition.kind == kv::PartitionKind::random_offset ? run.setting.loss.requests : 1;
-  std::vector<double> means{loss.lost_attention};
+  std::vector<double> means{mean_loss(run.setting.loss, loss, num_positions)};
   RandomStream offsets(run.seed, "request_offsets");
   const auto add = [](std::vector<double>& sum, const std::vector<double>& values) {
     for (std::size_t index = 0; index < sum.size(); ++index) sum[index] += values[index];
@@ -208,18 +216,19 @@ void average_over_requests(const Run& run, const kv::Compression& setting, const
     each_profile(loss, [&](std::vector<double>& values) { add(values, *profiles[next++]); });
     loss.output_error += other.output_error;
     squares += other.output_error_rms * other.output_error_rms;
-    means.push_back(other.lost_attention);
+    loss.lost_attention += other.lost_attention;
+    means.push_back(mean_loss(run.setting.loss, other, num_positions));
   }
   const double share = 1.0 / static_cast<double>(requests);
   each_profile(loss, [share](std::vector<double>& values) {
     for (double& value : values) value *= share;
   });
   loss.output_error *= share;
+  loss.lost_attention *= share;
   loss.output_error_rms = std::sqrt(squares * share);
   const double mean = std::accumulate(means.begin(), means.end(), 0.0) * share;
   double variance = 0;
   for (const double value : means) variance += (value - mean) * (value - mean) * share;
-  loss.lost_attention = mean;
   result.numbers["loss_mean_deviation"] = std::sqrt(variance);
 }
 
