@@ -67,9 +67,9 @@ std::string percent(double share) {
   return std::isfinite(share) ? fmt::format("{:.1f}%", 100 * share) : "-";
 }
 
-/// A share with the standard error of the sample that it comes from; alone where nothing was sampled. Example: "4.1% +- 0.32%".
-std::string percent_of_sample(double share, double error) {
-  return error > 0 ? fmt::format("{} +- {:.2g}%", percent(share), 100 * error) : percent(share);
+/// "2.26 bit" of metric bits_lost, else a share.
+std::string loss_cell(const std::string& metric, double loss) {
+  return metric == "bits_lost" && std::isfinite(loss) ? fmt::format("{:.3g} bit", loss) : percent(loss);
 }
 
 std::string plain(double value) {
@@ -112,8 +112,12 @@ Table table_of(const Summary& summary) {
     row.push_back(percent(summary.number("memory_saving", run)));
     row.push_back(std::isfinite(speedup) ? fmt::format("{:.2f}x", speedup) : "-");
     row.push_back(plain(summary.number("max_sequences", run)));
-    row.push_back(percent_of_sample(summary.number("loss_mean", run), summary.number("loss_mean_error", run)));
-    row.push_back(percent(summary.number("loss_worst", run)));
+    const std::string metric = summary.text("loss_metric", run);
+    const double error = summary.number("loss_mean_error", run);
+    // Only shares are sampled: "4.1% +- 0.32%".
+    row.push_back(loss_cell(metric, summary.number("loss_mean", run)) +
+                  (error > 0 ? fmt::format(" +- {:.2g}%", 100 * error) : ""));
+    row.push_back(loss_cell(metric, summary.number("loss_worst", run)));
     row.push_back(period_cell(summary, run));
     const std::string status = summary.text("status", run);
     row.push_back(status == "ok" ? summary.text("period_certainty", run)
@@ -203,11 +207,15 @@ std::string run_summary_text(const std::string& path, bool use_color) {
       !spread.empty() && std::ranges::find(summary.order, "loss_mean") != summary.order.end()) {
     out += fmt::format("\nlosses are {}.\n", spread);
   }
-  out +=
-      "\nmemory saved: of the KV cache, metadata and page rounding included. loss: share of a position's attention "
-      "that is lost,\n"
+  std::set<std::string> metrics;
+  for (std::size_t run = 0; run < summary.num_runs; ++run) metrics.insert(summary.text("loss_metric", run));
+  metrics.erase("");
+  const bool is_mass = metrics.empty() || metrics == std::set<std::string>{"mass_loss"};
+  out += fmt::format(
+      "\nmemory saved: of the KV cache, metadata and page rounding included. loss: {},\n"
       "mean (weighted by attention) and worst span. most sequences: of this context at once. kvtide explain COLUMN "
-      "tells more.\n";
+      "tells more.\n",
+      is_mass ? "share of a position's attention that is lost" : fmt::format("{}", fmt::join(metrics, ", ")));
   return out;
 }
 

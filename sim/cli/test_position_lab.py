@@ -77,6 +77,42 @@ def test_overlap_of_a_fact_less_one_token_cuts_no_fact(tmp_path):
     assert got["cut_rate"][2] == 0
 
 
+# Blocks of two lie at offset 0 or 1, so that k of n requests lose m1 and the others m0: the mean is m0 + (m1 - m0) k / n and
+# its deviation |m1 - m0| sqrt(k / n (1 - k / n)), the root of (mean - m0) (m1 - mean).
+@pytest.mark.parametrize("metric", ["mass_loss", "output_loss", "bits_lost"])
+def test_deviation_between_requests_is_that_of_the_mean_loss(tmp_path, metric):
+    def lost(**partition):
+        return summary(tmp_path, loss={"metric": metric, "requests": 8},
+                       compression={"block_size": 2, "partition": partition, "stages": HALF})
+
+    low, high = sorted(lost(kind="fixed", offset=offset)["loss_mean"][0] for offset in (0, 1))
+    drawn = lost(kind="random_offset")
+    mean = drawn["loss_mean"][0]
+    assert low < mean < high
+    assert drawn["loss_mean_deviation"][0] == pytest.approx(np.sqrt((mean - low) * (high - mean)), rel=1e-6)
+
+
+# Half of a position's attention gone is a fact gone; half of an output error or of its bits is not.
+def test_lost_facts_are_counted_in_attention_only(tmp_path):
+    got = summary(tmp_path, measure=["loss", "position_scan"], compression={"stages": HALF},
+                  sweep={"loss.metric": ["mass_loss", "output_loss", "bits_lost"]})
+    for column in ("longest_lost_run", "split_rate", "position_stability"):
+        assert np.isfinite(got[column]).tolist() == [True, False, False], column
+    assert got["loss_metric"].tolist() == [b"mass_loss", b"output_loss", b"bits_lost"]
+
+
+@pytest.mark.parametrize("metric, units", [("bits_lost", "bit"), ("output_loss", "1")])
+def test_loss_has_the_unit_of_its_metric(tmp_path, metric, units):
+    out = tmp_path / "t.h5"
+    done = kvtide("run", write(tmp_path, "t.yaml", measure=["loss"], loss={"metric": metric}, compression={"stages": HALF}), "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert (" bit " in done.stdout) == (units == "bit")
+    with h5py.File(out) as file:
+        assert file["summary/loss_mean"].attrs["units"] == units
+        assert file["summary/loss_worst_over_mean"].attrs["units"] == "1"
+        assert file["runs/00000/phase/loss"].attrs["units"] == units
+
+
 def test_recorded_fact_moved_through_its_text(tmp_path):
     got = summary(tmp_path, measure=["position_scan"], compression={"block_size": 64, "stages": HALF},
                   probe={"source": "trace", "step": 64})

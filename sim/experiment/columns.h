@@ -10,10 +10,13 @@ namespace kvtide::experiment {
 
 enum class ColumnType : std::uint8_t { number, text };
 
+/// Unit of the columns that are of the chosen loss.metric: in a file "bit" where that is bits_lost in every run, else "1".
+inline constexpr const char* kLossUnits = "1 or bit";
+
 struct Column {
   const char* name;
   ColumnType type;
-  const char* units;       ///< "B", "us", "token", "1"
+  const char* units;       ///< "B", "us", "token", "1", kLossUnits
   const char* definition;  ///< one sentence; also the dataset's long_name
 };
 

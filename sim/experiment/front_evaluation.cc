@@ -87,13 +87,14 @@ void evaluate_fronts(const Run& run, const kv::Compression& setting, const Trace
   }
   result.dimensions.push_back(
       {"front/tokens", std::move(tokens), "Tokens in front of the text, without padding", "token"});
-  const auto add = [&](const char* name, std::vector<double> values, const char* long_name) {
-    result.arrays.push_back({std::string("front/") + name, std::move(values), {"front/tokens"}, long_name, "1"});
+  const auto add = [&](const char* name, std::vector<double> values, const char* long_name, const std::string& units) {
+    result.arrays.push_back({std::string("front/") + name, std::move(values), {"front/tokens"}, long_name, units});
   };
-  add("share", std::move(shares), "Share of the requests behind such a front");
-  add("loss_mean", bare.mean, "Mean loss behind it, weighted by attention");
-  add("loss_worst", bare.worst, "Loss of the worst span behind it");
-  add("loss_change", bare.change, "Mean change of a position's loss against no front");
+  const std::string units = units_of(run.setting.loss.metric);
+  add("share", std::move(shares), "Share of the requests behind such a front", "1");
+  add("loss_mean", bare.mean, "Mean loss behind it, weighted by attention", units);
+  add("loss_worst", bare.worst, "Loss of the worst span behind it", units);
+  add("loss_change", bare.change, "Mean change of a position's loss against no front", units);
 }
 
 }  // namespace kvtide::experiment

@@ -117,7 +117,7 @@ void add_detail(const std::vector<kv::LayerCache>& caches, const loss::PositionL
 }
 
 void add_phase(std::span<const double> profile, const std::vector<std::vector<double>>& by_head,
-               const std::vector<std::uint8_t>& is_protected, const loss::PeriodVerdict& verdict,
+               const std::vector<std::uint8_t>& is_protected, const loss::PeriodVerdict& verdict, LossMetric metric,
                std::int64_t block_size, std::int64_t grid_offset, RunResult& result) {
   // Folded at what was found; without a period at the block size, where a reader would look for one.
   const bool has_period = std::isfinite(verdict.period);
@@ -130,7 +130,8 @@ void add_phase(std::span<const double> profile, const std::vector<std::vector<do
   std::iota(phases.begin(), phases.end(), std::int64_t{0});
   result.dimensions.push_back(
       {"phase/phase", phases, "Position modulo the period, 0 at the first position of a block", "token"});
-  result.arrays.push_back({"phase/loss", fold.mean, {"phase/phase"}, "Mean of the chosen loss at this phase", "1"});
+  result.arrays.push_back(
+      {"phase/loss", fold.mean, {"phase/phase"}, "Mean of the chosen loss at this phase", units_of(metric)});
   std::vector<std::int64_t> counts(fold.count.begin(), fold.count.end());
   result.arrays.push_back({"phase/jump_share",
                            loss::fold_jumps(by_head, period, offset),
@@ -278,6 +279,7 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
 
   const loss::SpanStatistics spans =
       loss::span_statistics(profile, head_of(loss.attention, num_positions), is_protected, asked.span);
+  result.texts["loss_metric"] = to_string(asked.metric);
   result.numbers["loss_mean"] = spans.mean;
   if (asked.metric == LossMetric::mass_loss && asked.heads == HeadReduction::reader) {
     const loss::HeadReference& head = trace.reference().layers().front().front();
@@ -290,10 +292,15 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
   result.numbers["loss_worst"] = spans.worst;
   result.numbers["loss_worst_over_mean"] = spans.worst_over_mean;
   result.numbers["loss_cvar05"] = spans.cvar05;
-  result.numbers["longest_lost_run"] = static_cast<double>(spans.longest_lost_run);
+  // A position that lost half of its attention is as good as gone; half of an output error or of its bits says no such
+  // thing.
+  const bool is_share = asked.metric == LossMetric::mass_loss;
+  if (is_share) {
+    result.numbers["longest_lost_run"] = static_cast<double>(spans.longest_lost_run);
+    result.numbers["split_rate"] = loss::split_rate(profile, is_protected, asked.span);
+  }
   add_anchors(setting, loss, num_positions, result);
   result.numbers["cut_rate"] = cut_rate(setting, num_positions, asked.span);
-  result.numbers["split_rate"] = loss::split_rate(profile, is_protected, asked.span);
   result.numbers["output_error"] = loss.output_error;
   result.numbers["output_error_rms"] = loss.output_error_rms;
   result.numbers["bits_lost"] = std::accumulate(loss.bits_lost.begin(), loss.bits_lost.begin() + num_positions, 0.0) /
@@ -326,7 +333,7 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
   result.numbers["edge_p"] = verdict.edge_p;
   result.texts["period_kind"] = std::string(loss::to_string(verdict.kind));
   result.texts["period_certainty"] = verdict.certainty;
-  add_phase(profile, by_head, is_protected, verdict, setting.block_size, setting.grid_offset, result);
+  add_phase(profile, by_head, is_protected, verdict, asked.metric, setting.block_size, setting.grid_offset, result);
 
   const bool is_merged = run.setting.sharing.merges;
   if (run.setting.measure.position_scan) {
@@ -334,7 +341,7 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
       result.warnings.emplace_back("probe: not measured with share_layers");
     } else if (run.setting.probe) {
       evaluate_probe_scan(run, setting, trace, result);
-    } else {
+    } else if (is_share) {
       add_position_scan(profile, asked.span, result);
     }
   }

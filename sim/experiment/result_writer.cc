@@ -80,6 +80,9 @@ class Summary {
     for (const auto& [name, text] : records_[row].texts) texts_[name + "_setting"][row] = without_nul(text);
     for (const auto& [name, number] : records_[row].numbers)
       numbers_[name + "_setting"][row] = static_cast<double>(number);
+    if (const auto metric = result.texts.find("loss_metric"); metric != result.texts.end()) {
+      loss_metrics_.insert(metric->second);
+    }
     if (!result.loss_model.empty()) {
       numbers_["loss_tokens"][row] = static_cast<double>(result.loss_tokens);
       loss_models_.insert(result.loss_model);
@@ -105,13 +108,15 @@ class Summary {
   }
 
   void write(OutputFile& file) const {
+    const std::string loss_units = loss_metrics_ == std::set{to_string(LossMetric::bits_lost)} ? "bit" : "1";
     std::vector<std::int64_t> indices;
     for (const RunRecord& record : records_) indices.push_back(record.index);
     file.dimension("/summary/run", indices, {"index of the run; its arrays are in /runs/<index, five digits>", "1"});
     for (std::size_t axis = 0; axis < head_.axes.size(); ++axis) write_axis(file, axis);
     for (const Column& column : columns()) {
       const std::string path = fmt::format("/summary/{}", column.name);
-      const Description description{column.definition, column.units};
+      const Description description{column.definition,
+                                    column.units == std::string_view(kLossUnits) ? loss_units : column.units};
       if (column.type == ColumnType::number) {
         file.write(path, std::span<const double>(numbers_.at(column.name)), {"/summary/run"}, description);
       } else {
@@ -155,6 +160,7 @@ class Summary {
   const std::vector<RunRecord>& records_;
   std::map<std::string, std::vector<double>> numbers_;
   std::map<std::string, std::vector<std::string>> texts_;
+  std::set<std::string> loss_metrics_;
   std::set<std::string> loss_models_;
   std::set<std::int64_t> loss_tokens_;
 };

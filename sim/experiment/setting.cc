@@ -139,6 +139,10 @@ std::string to_string(LossMetric value) {
   return {};
 }
 
+std::string units_of(LossMetric value) {
+  return value == LossMetric::bits_lost ? "bit" : "1";
+}
+
 std::string compression_text(const Setting& setting) {
   const kv::Compression& compression = setting.compression;
   std::vector<std::string> stages;

@@ -41,6 +41,8 @@ using loss::HeadReduction;
 [[nodiscard]] std::string to_string(QueryMode value);
 [[nodiscard]] std::string to_string(MeasureQueries value);
 [[nodiscard]] std::string to_string(LossMetric value);
+/// "1" or "bit".
+[[nodiscard]] std::string units_of(LossMetric value);
 
 /// What protect.anchors asks for, before a trace says where that is.
 struct AnchorSetting {
