@@ -318,16 +318,25 @@ TEST(Import, HostileTextEndsInAMessageOrAResult) {
   EXPECT_THAT(error_of("vllm --block-size 99999999999999999999"), HasSubstr("block_size"));
 }
 
-// 8 x 1,024 and 1 x 1,048,576; 2^50 = 1024^5 is the most, so 1,024 m of millions is too many.
+// vllm's human_readable_int(): '1k' -> 1,000, '1K' -> 1,024, '25.6k' -> 25,600. 2^50 = 1024^5 is the most: 1,024 T.
 TEST(WholeNumber, TakesCommasAndOneUnit) {
   EXPECT_EQ(whole_number("131,072"), 131072);
-  EXPECT_EQ(whole_number("8k"), 8192);
+  EXPECT_EQ(whole_number("8k"), 8000);
   EXPECT_EQ(whole_number("8K"), 8192);
-  EXPECT_EQ(whole_number("1m"), 1048576);
+  EXPECT_EQ(whole_number("25.6k"), 25600);
+  EXPECT_EQ(whole_number("0.0015k"), 1);  // int(1.5)
+  EXPECT_EQ(whole_number("1m"), 1000000);
   EXPECT_EQ(whole_number("2M"), 2097152);
-  EXPECT_EQ(whole_number("1073741824m"), std::int64_t{1} << 50);
-  for (const char* wrong : {"", "k", "8kk", "8km", "8g", ",8", "1073741825m"})
+  EXPECT_EQ(whole_number("8g"), 8000000000);
+  EXPECT_EQ(whole_number("1t"), 1000000000000);
+  EXPECT_EQ(whole_number("1024T"), std::int64_t{1} << 50);
+  for (const char* wrong : {"", "k", "8kk", "8km", "8p", ",8", ".5k", "5.k", "1.5.5k", "25.6K", "25.6", "1025T"})
     EXPECT_FALSE(whole_number(wrong)) << wrong;
+}
+
+TEST(ImportVllm, SuffixesOfTheContext) {
+  EXPECT_EQ(imported("vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 32k").context_tokens, 32000);
+  EXPECT_EQ(imported("vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 32K").context_tokens, 32768);
 }
 
 }  // namespace

@@ -107,23 +107,30 @@ std::vector<std::string> shell_words(const std::string& text) {
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   constexpr std::int64_t kMost = std::int64_t{1} << 50;
+  constexpr std::string_view kUnits = "kmgtKMGT";
+  std::int64_t unit = 1;
+  bool takes_decimals = false;
+  if (const std::size_t found = text.empty() ? kUnits.npos : kUnits.find(text.back()); found != kUnits.npos) {
+    takes_decimals = found < 4;
+    for (std::size_t i = 0; i <= found % 4; ++i) unit *= takes_decimals ? 1000 : 1024;
+    text.remove_suffix(1);
+  }
   std::int64_t value = 0;
-  bool has_digit = false;
+  std::int64_t decimals = 0;  // value is in units of 1 / decimals; 0 before the point
   for (std::size_t index = 0; index < text.size(); ++index) {
     const char c = text[index];
     if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
       value = value * 10 + (c - '0');
-      has_digit = true;
+      decimals *= 10;
       if (value > kMost) return std::nullopt;
-    } else if (const char unit = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-               has_digit && index + 1 == text.size() && (unit == 'k' || unit == 'm')) {
-      value *= unit == 'k' ? 1024 : 1024 * 1024;
-      if (value > kMost) return std::nullopt;
-    } else if (c != ',' || !has_digit) {
+    } else if (c == '.' && takes_decimals && decimals == 0 && index > 0 && index + 1 < text.size()) {
+      decimals = 1;
+    } else if (c != ',' || index == 0 || decimals > 0) {
       return std::nullopt;
     }
   }
-  return has_digit ? std::optional(value) : std::nullopt;
+  const __int128 whole = static_cast<__int128>(value) * unit / std::max<std::int64_t>(decimals, 1);
+  return text.empty() || whole > kMost ? std::nullopt : std::optional(static_cast<std::int64_t>(whole));
 }
 
 StackText::StackText(std::string text) : text_(std::move(text)), lower_(lower_case(text_)) {

@@ -35,7 +35,7 @@ class StackText {
   [[nodiscard]] std::optional<std::string> value(std::initializer_list<std::string_view> keys) const;
   /// Every value of a key.
   [[nodiscard]] std::vector<std::string> all(std::string_view key) const;
-  /// A whole number, commas between digits and a suffix k (1,024) allowed. @throws InputError naming the key when it is none
+  /// A whole_number(). @throws InputError naming the key when it is none
   [[nodiscard]] std::optional<std::int64_t> integer(std::initializer_list<std::string_view> keys) const;
   /// @throws InputError naming the key when it is no finite number
   [[nodiscard]] std::optional<double> number(std::initializer_list<std::string_view> keys) const;
@@ -71,7 +71,9 @@ class StackText {
 /// Splits as a POSIX shell does: blanks, quotes, backslash before a newline.
 [[nodiscard]] std::vector<std::string> shell_words(const std::string& text);
 
-/// Decimal digits with commas between, an optional k, K (1,024) or m, M (1,048,576); none for anything else, or beyond 2^50. "8k" -> 8,192.
+/// Decimal digits with commas between and one suffix, as vllm's human_readable_int() (vllm/engine/arg_utils.py) reads it:
+/// k, m, g, t are powers of 1,000 and may have decimals, K, M, G, T powers of 1,024. None for anything else, or beyond 2^50.
+/// "8k" -> 8,000, "8K" -> 8,192, "25.6k" -> 25,600
 [[nodiscard]] std::optional<std::int64_t> whole_number(std::string_view text);
 
 }  // namespace kvtide::experiment
