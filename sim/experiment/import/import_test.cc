@@ -250,6 +250,17 @@ TEST(ImportLlamaCpp, KAndVHaveTheirOwnTypes) {
   EXPECT_THAT(error_of("llama-server -ctk q3_0"), HasSubstr("iq4_nl"));
 }
 
+// n_ctx_slot = n_ctx / n_parallel: 32,768 / 4 = 8,192 for each of four.
+TEST(ImportLlamaCpp, SlotsShareTheContext) {
+  const Setting four = setting_of("llama-server -m Meta-Llama-3.1-8B-Q4.gguf -c 32768 -np 4 -ctk q8_0 -ctv q8_0");
+  EXPECT_EQ(four.context_tokens, 8192);
+  EXPECT_EQ(four.batch, 4);
+  EXPECT_EQ(imported("llama-server -m M -c 32768 -np 1").context_tokens, 32768);
+  EXPECT_EQ(imported("llama-server -m M -c 32768 -np -1").context_tokens, 32768);
+  EXPECT_FALSE(imported("llama-server -m M -c 0").context_tokens.has_value());  // the model's own
+  EXPECT_THAT(imported("llama-server -m M -c 32768 -np 4 --kv-unified").keeps, Contains(HasSubstr("one pool")));
+}
+
 TEST(ImportLlamaCpp, StartUpLogTellsTheTypes) {
   const Imported result = imported(
       "llama_context: n_ctx = 2048\nllama_kv_cache: size = 104.00 MiB ( 2048 cells, 32 layers), K (q8_0): 68.00 MiB, "

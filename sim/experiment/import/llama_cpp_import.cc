@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "experiment/import/imported.h"
 #include "experiment/import/stack_text.h"
@@ -61,8 +63,14 @@ Imported read(const StackText& text) {
         fmt::format("{{block_size: 1, protect: {{sinks: 0, window: 0}}, stages: [{{quantize: {{{}}}}}]}}", formats);
     imported.loses.push_back(fmt::format("cache types K {}, V {}: blocks of 32 channels share a scale", k, v));
   }
-  imported.context_tokens = text.integer({"ctx_size", "c", "n_ctx"});
-  imported.batch = text.integer({"parallel", "np"});
+  // The context of a server is what all its slots share: n_ctx_slot = n_ctx / n_parallel (tools/server). 0: the model's.
+  const std::int64_t context = text.integer({"ctx_size", "c", "n_ctx"}).value_or(0);
+  imported.batch = text.integer({"parallel", "np", "n_parallel", "n_seq_max"});
+  const std::int64_t slots = std::max<std::int64_t>(imported.batch.value_or(1), 1);
+  if (context > 0) imported.context_tokens = std::max<std::int64_t>(context / slots, 1);
+  if (text.is_true({"kv_unified", "kvu"}) && slots > 1) {
+    imported.keeps.push_back(fmt::format("one pool for {} slots: read as an equal share of the context each", slots));
+  }
   if (text.value({"context_shift"}) || text.value({"keep"})) {
     imported.loses.push_back(
         fmt::format("context shift with --keep {}: when the context is full, half of what follows the kept tokens is "

@@ -275,7 +275,7 @@ std::vector<std::string> StackText::all(std::string_view key) const {
 std::optional<std::int64_t> StackText::integer(std::initializer_list<std::string_view> keys) const {
   for (const std::string_view key : keys) {
     const std::optional<std::string> text = value({key});
-    if (!text || *text == "None" || *text == "null" || *text == "auto") continue;
+    if (!text || *text == "None" || *text == "null" || *text == "auto" || *text == "-1") continue;
     const std::optional<std::int64_t> number = whole_number(*text);
     if (!number) throw InputError(fmt::format("import: {}: expected a whole number, got \"{}\"", key, *text));
     return number;

@@ -35,7 +35,7 @@ class StackText {
   [[nodiscard]] std::optional<std::string> value(std::initializer_list<std::string_view> keys) const;
   /// Every value of a key.
   [[nodiscard]] std::vector<std::string> all(std::string_view key) const;
-  /// A whole_number(). @throws InputError naming the key when it is none
+  /// A whole_number(); nothing for what leaves it to the stack (None, null, auto, -1). @throws InputError naming the key when it is none
   [[nodiscard]] std::optional<std::int64_t> integer(std::initializer_list<std::string_view> keys) const;
   /// @throws InputError naming the key when it is no finite number
   [[nodiscard]] std::optional<double> number(std::initializer_list<std::string_view> keys) const;
