@@ -41,6 +41,33 @@ def test_unpadded_prefix_repeats_with_the_block(tmp_path):
     assert got["prefix_worst"] > 0.9
 
 
+POOL = [{"pool": {"width": 4}}]
+SHORT = {"synthetic": {"kind": "rope", "tokens": 1024, "layers": 1, "kv_heads": 1, "query_heads": 1, "head_dim": 16}}
+
+
+# A grid moved by two is a grid at offset two: pools of four lie across what were pools.
+@pytest.mark.parametrize("block_size", [64, 128])
+def test_a_prefix_of_half_a_pool_is_among_those_measured(tmp_path, block_size):
+    out = tmp_path / "t.h5"
+    keys = {"trace": SHORT, "measure": ["loss", "prefix_scan"], "compression": {"block_size": block_size, "protect": {"sinks": 0, "window": 0},
+            "stages": POOL}, "sweep": {"compression.partition.offset": [0, 2]}}
+    done = kvtide("run", write(tmp_path, "t.yaml", **keys), "-o", out, "--quiet")
+    assert done.returncode == 0, done.stderr
+    with h5py.File(out) as file:
+        plain, moved = (file[f"runs/{run:05}/loss/mass_loss"][:] for run in (0, 1))
+        change = np.abs(moved - plain).sum() / 1024  # the question's positions, which lose nothing, count too
+        assert file["summary/prefix_sensitivity_two"][0] == pytest.approx(change, rel=1e-6)
+        assert file["summary/prefix_sensitivity"][0] >= change * (1 - 1e-6)
+
+
+# Everything but the grid stays, so the change repeats with the block, whatever divides it.
+@pytest.mark.parametrize("stages, sizes", [(HALF, [130, 131, 255]), (POOL, [20, 50, 64, 66, 100, 131])])
+def test_the_prefix_period_is_the_block(tmp_path, stages, sizes):
+    got = summary(tmp_path, trace=SHORT, measure=["prefix_scan"], compression={"protect": {"sinks": 0, "window": 0}, "stages": stages},
+                  sweep={"compression.block_size": sizes})
+    assert got["prefix_period"].tolist() == sizes
+
+
 def test_overlap_costs_what_its_storage_says(tmp_path):
     stored = ["duplicate", "union", "quantized_halo", "score_only"]
     got = summary(

@@ -15,11 +15,46 @@
 namespace kvtide::experiment {
 namespace {
 
-/// Shifts measured for settings that change what stays, whose every shift is a compression of the whole trace.
-constexpr std::int64_t kCostlyShifts = 64;
 constexpr std::int64_t kBlocksScanned = 4;
-/// Blocks from this size on are scanned in steps of two tokens.
+/// Blocks from this size on are scanned in steps of two tokens, which see their period where they divide it.
 constexpr std::int64_t kLargeBlock = 129;
+
+/// Tokens of a block that a stage treats as one: what a shift moves against the block's content.
+std::int64_t stage_width(const kv::Compression& setting) {
+  std::int64_t width = 1;
+  for (const kv::Stage& stage : setting.stages) {
+    if (const auto* pool = std::get_if<kv::Pool>(&stage)) width = std::max<std::int64_t>(width, pool->width);
+    if (const auto* quantize = std::get_if<kv::Quantize>(&stage)) {
+      width = std::max<std::int64_t>(width, quantize->group);
+    }
+  }
+  return width;
+}
+
+/// Fills in which shifts are measured. @param is_cheap  else every shift is a compression of the whole trace
+void choose_shifts(const kv::Compression& setting, bool is_cheap, std::int64_t num_positions,
+                   loss::PrefixScanSettings& scan) {
+  constexpr std::int64_t kMostDense = 8;
+  scan.max_shift = std::min(kBlocksScanned * setting.block_size, num_positions);
+  if (is_cheap) {
+    scan.step = setting.block_size < kLargeBlock || setting.block_size % 2 == 1 ? 1 : 2;
+    return;
+  }
+  // 1: a prefix changes nothing, so any shifts will do. 0: nothing repeats.
+  scan.repeats_after = kv::prefix_period(setting);
+  const std::int64_t period = scan.repeats_after > 1 ? scan.repeats_after : scan.max_shift + 1;
+  scan.shifts =
+      loss::sampled_shifts(scan.max_shift, period, std::clamp<std::int64_t>(stage_width(setting), 2, kMostDense));
+}
+
+/// NaN where the curve is not seen to repeat.
+double prefix_period(const loss::PrefixScanSettings& scan, const loss::PrefixScan& found) {
+  const std::int64_t tokens = scan.shifts.empty() ? loss::find_curve_period(found.sensitivity).samples * scan.step
+                              : scan.repeats_after > 1
+                                  ? loss::find_residue_period(found.shift, found.sensitivity, scan.repeats_after)
+                                  : 0;
+  return tokens > 0 ? static_cast<double>(tokens) : std::numeric_limits<double>::quiet_NaN();
+}
 
 std::int64_t padding_behind(const kv::Compression& setting, std::int64_t shift) {
   return kv::padding_after(setting, setting.partition.prefix_tokens + shift);
@@ -61,12 +96,7 @@ void evaluate_prefix_scan(const Run& run, const kv::Compression& setting, const 
   const bool by_runs = !setting.stages.empty() && kv::only_evicts(setting);
   const std::vector<std::int64_t> digits = asked_digits(trace);
   loss::PrefixScanSettings scan;
-  scan.max_shift = std::min(kBlocksScanned * setting.block_size, trace.num_compressed());
-  scan.step = setting.block_size < kLargeBlock ? 1 : 2;
-  if (!by_runs) {
-    scan.step = std::max(scan.step, scan.max_shift / kCostlyShifts);
-    scan.repeats_after = kv::prefix_period(setting);
-  }
+  choose_shifts(setting, by_runs, trace.num_compressed(), scan);
   scan.with_output_error = false;
   scan.reduction = run.setting.loss.heads;
   scan.kept_positions = digits;
@@ -118,9 +148,7 @@ void evaluate_prefix_scan(const Run& run, const kv::Compression& setting, const 
   if (two != found.shift.end()) {
     numbers["prefix_sensitivity_two"] = found.sensitivity[static_cast<std::size_t>(two - found.shift.begin())];
   }
-  const loss::CurvePeriod period = loss::find_curve_period(found.sensitivity);
-  numbers["prefix_period"] =
-      period.samples > 0 ? static_cast<double>(period.samples * scan.step) : std::numeric_limits<double>::quiet_NaN();
+  numbers["prefix_period"] = prefix_period(scan, found);
   numbers["padding_tokens"] = static_cast<double>(kv::mean_padding(setting));
 }
 

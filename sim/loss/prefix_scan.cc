@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "base/error.h"
@@ -25,6 +26,10 @@ void check(const PrefixScanSettings& settings, std::int64_t num_positions) {
                     "max_shift {}, step {}, repeats_after {}",
                     kMaxShift, kMaxShifts, settings.max_shift, settings.step, settings.repeats_after));
   }
+  KVTIDE_ASSERT(settings.shifts.empty() ||
+                    (settings.shifts.front() == 0 && std::ranges::is_sorted(settings.shifts, std::less_equal<>()) &&
+                     settings.shifts.back() <= settings.max_shift),
+                "shifts rise from 0 to max_shift at most");
   for (const std::int64_t position : settings.kept_positions) {
     if (position < 0 || position >= num_positions) {
       throw InputError(fmt::format("prefix scan: position {} lies outside the trace of {}", position, num_positions));
@@ -71,7 +76,10 @@ PrefixScan walk_shifts(const AttentionReference& reference, const PrefixScanSett
   for (const auto& layer : reference.layers()) {
     scan.num_heads = std::max(scan.num_heads, static_cast<std::int64_t>(layer.size()));
   }
-  for (std::int64_t shift = 0; shift <= settings.max_shift; shift += settings.step) scan.shift.push_back(shift);
+  scan.shift = settings.shifts;
+  if (scan.shift.empty()) {
+    for (std::int64_t shift = 0; shift <= settings.max_shift; shift += settings.step) scan.shift.push_back(shift);
+  }
   const std::size_t cells = scan.shift.size() * static_cast<std::size_t>(scan.num_layers * scan.num_heads);
   for (auto* values : {&scan.lost_mass, &scan.output_error, &scan.kept_share}) {
     values->assign(cells, std::numeric_limits<double>::quiet_NaN());

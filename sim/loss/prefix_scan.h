@@ -19,8 +19,9 @@
 namespace kvtide::loss {
 
 struct PrefixScanSettings {
-  std::int64_t max_shift = 0;  ///< shifts 0, step, 2 step, ... <= max_shift; usually twice the block size
-  std::int64_t step = 1;       ///< >= 1
+  std::int64_t max_shift = 0;        ///< shifts 0, step, 2 step, ... <= max_shift; usually twice the block size
+  std::int64_t step = 1;             ///< >= 1
+  std::vector<std::int64_t> shifts;  ///< ascending from 0: instead of these, where given; all <= max_shift
   std::int64_t repeats_after =
       0;  ///< compression depends on the shift modulo this only (a fixed grid: block_size); 0: unknown
   bool with_output_error = true;             ///< the dearer half
