@@ -15,6 +15,30 @@ bool recognises(const StackText& text) {
          text.mentions("SlidingWindowCache") || text.has({"q_group_size", "residual_length"});
 }
 
+bool is_hqq(const StackText& text) {
+  const std::string backend = text.value({"backend", "cache_backend"}).value_or("");
+  return backend == "hqq" || backend == "HQQ" || text.mentions("HQQQuantizedCache") ||
+         text.mentions("HQQQuantizedLayer");
+}
+
+/// What shares a scale. Both reshape a tensor of [batch, head, token, channel]: quanto (optimum/quanto/tensor/grouped.py) takes
+/// groups of neighbours in memory, channels of one token, with axis 0, and neighbouring tokens of one channel with -1; HQQ
+/// (hqq/core/quantize.py) neighbours in memory with axis 1, and with 0 elements of one channel that lie far apart.
+std::string scale_axis(const StackText& text, std::string_view key, Imported& imported) {
+  const std::string axis = text.value({key}).value_or("0");
+  // Where no backend is named, 1 can only be HQQ's.
+  if (is_hqq(text) || (axis == "1" && !text.value({"backend", "cache_backend"}))) {
+    if (axis == "1") return "token";
+    if (axis != "0") throw InputError(fmt::format("import: {}: expected 0 or 1 for HQQ, got \"{}\"", key, axis));
+    imported.loses.push_back(fmt::format(
+        "{} 0 of HQQ: a group's tokens lie all over the context; read as neighbouring tokens of one channel", key));
+    return "channel";
+  }
+  if (axis == "0") return "token";
+  if (axis != "-1") throw InputError(fmt::format("import: {}: expected 0 or -1 for quanto, got \"{}\"", key, axis));
+  return "channel";
+}
+
 Imported read(const StackText& text) {
   Imported imported;
   imported.model = text.value({"model", "model_id", "pretrained_model_name_or_path"}).value_or("");
@@ -30,12 +54,11 @@ Imported read(const StackText& text) {
     }
     const std::int64_t group = text.integer({"q_group_size"}).value_or(64);
     const std::int64_t residual = text.integer({"residual_length"}).value_or(128);
-    const auto axis = [&](std::string_view key) { return text.integer({key}).value_or(0) == 1 ? "channel" : "token"; };
     imported.compression = fmt::format(
         "{{block_size: {}, protect: {{sinks: 0, window: 0}}, stages: [{{quantize: {{format: int{}, group: {}, k_axis: "
         "{}, "
         "v_axis: {}, residual: {}, residual_from: prompt}}}}]}}",
-        group, bits, group, axis("axis_key"), axis("axis_value"), residual);
+        group, bits, group, scale_axis(text, "axis_key", imported), scale_axis(text, "axis_value", imported), residual);
     imported.loses.push_back(
         fmt::format("QuantizedCache: {}-bit integers in groups of {}; the whole prompt is quantized at once, then the "
                     "newest tokens wait "

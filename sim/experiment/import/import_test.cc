@@ -277,6 +277,25 @@ TEST(ImportHuggingFace, QuantizedCacheCountsItsResidualFromThePrompt) {
   EXPECT_EQ(stage.residual_start, kv::kFromPrompt);
 }
 
+// quanto takes axis 0 (channels of a token) and -1 (tokens of a channel), HQQ 1 (channels of a token) and 0.
+TEST(ImportHuggingFace, AxisIsTheBackendsOwn) {
+  const auto axes = [](const std::string& arguments) {
+    const Setting setting = setting_of("past_key_values = QuantizedCache(nbits=4, q_group_size=32, " + arguments + ")");
+    const auto& stage = std::get<kv::Quantize>(setting.compression.stages.at(0));
+    return std::pair(stage.k_axis, stage.v_axis);
+  };
+  constexpr auto kToken = kv::GroupAxis::token;
+  constexpr auto kChannel = kv::GroupAxis::channel;
+  EXPECT_EQ(axes("backend='quanto', axis_key=0, axis_value=0"), std::pair(kToken, kToken));
+  EXPECT_EQ(axes("backend='quanto', axis_key=-1, axis_value=0"), std::pair(kChannel, kToken));
+  EXPECT_EQ(axes("axis_key=-1, axis_value=-1"), std::pair(kChannel, kChannel));
+  EXPECT_EQ(axes("backend='hqq', axis_key=1, axis_value=1"), std::pair(kToken, kToken));
+  EXPECT_EQ(axes("backend='hqq', axis_key=0, axis_value=1"), std::pair(kChannel, kToken));
+  EXPECT_EQ(axes("axis_key=1, axis_value=1"), std::pair(kToken, kToken));
+  EXPECT_THAT(error_of("QuantizedCache(backend='quanto', axis_key=1)"), HasSubstr("0 or -1 for quanto"));
+  EXPECT_THAT(error_of("QuantizedCache(backend='hqq', axis_key=-1)"), HasSubstr("0 or 1 for HQQ"));
+}
+
 TEST(ImportLmcache, ChunksLoseNothing) {
   const Imported result = imported("chunk_size: 256\nlocal_cpu: true\nmax_local_cpu_size: 5\n");
   EXPECT_THAT(result.loses, IsEmpty());
