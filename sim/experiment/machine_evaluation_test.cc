@@ -71,6 +71,26 @@ TEST(MachineEvaluation, ARankOfWholeHeadsGainsNothing) {
   }
 }
 
+// Blocks of 2,048 fill at 32,768 and 34,816, and 1,024 steps are simulated: between 33,792 and 34,816 none of them fills one.
+// Whatever is asked for between the two fillings has the same period behind it.
+TEST(MachineEvaluation, ABlockLongerThanTheSimulatedStepsIsCompressedOnceAPeriod) {
+  const auto at = [](int context, int block) {
+    return numbers("context_tokens: " + std::to_string(context) +
+                   "\nbatch: 1\nmeasure: [time]\nfidelity: roofline\ncompression: {block_size: " +
+                   std::to_string(block) + ", protect: {sinks: 0, window: 0}, stages: [{evict: {scorer: knorm}}]}\n");
+  };
+  const auto soon = at(33000, 2048);
+  EXPECT_GT(soon.at("compress_us_per_block"), 0);
+  for (const int context : {32768, 34000, 34815}) {
+    EXPECT_EQ(at(context, 2048).at("compress_us_per_block"), soon.at("compress_us_per_block")) << context;
+    EXPECT_EQ(at(context, 2048).at("decode_step_us"), soon.at("decode_step_us")) << context;
+  }
+  EXPECT_GT(at(34816, 2048).at("decode_step_us"), soon.at("decode_step_us"));  // a block more of kept entries
+  // 409 is the longest block of which two and a half fit into 1,024 steps, 1,024 the longest of which one does.
+  EXPECT_GT(at(2000, 1024).at("compress_us_per_block"), 0);
+  EXPECT_EQ(at(2000, 2048).at("compress_us_per_block"), 0);  // none has filled
+}
+
 // 12 sequences of 32,768 tokens fit (README): of 8 in a batch no second batch does.
 TEST(MachineEvaluation, ABatchThatDoesNotFitTwiceIsBoundByTheCache) {
   EXPECT_EQ(numbers("context_tokens: 32768\nbatch: 8\nmeasure: [memory, time]\n").at("kv_bound"), 1);

@@ -27,6 +27,59 @@ std::int64_t largest_stage(const Model& model, const Setting& setting) {
   return ceil_div(model.num_layers, setting.pipeline_parallel);
 }
 
+kv::CacheTimeline timeline_at(const Run& run, const kv::Compression& setting, const Model& model,
+                              const kv::RecordedScores& scores, std::int64_t context_tokens) {
+  const Setting& asked = run.setting;
+  return {{model, setting, asked.page_size, asked.layout, asked.batch, asked.schedule, asked.sharing,
+           asked.loss.score_window},
+          scores,
+          context_tokens + kv::mean_padding(setting)};
+}
+
+/// @param cache  at the context before the first step
+SteppedDecode step_on(kv::CacheTimeline& cache, const Run& run, const Model& model, gpu::Gpu& gpu,
+                      std::int64_t first_position, std::int64_t num_steps, const gpu::StepObserver& observe) {
+  const Setting& asked = run.setting;
+  SteppedDecode decode;
+  decode.first_position = first_position;
+  const gpu::DecoderShape shape = decoder_shape(model, asked, cache.attention());
+  std::vector<Picoseconds> recalls;
+  const auto work_of = [&](std::int64_t) {
+    Picoseconds recall{0};
+    const kv::CacheEvent event = cache.append();
+    const gpu::CompressBlocksWork compression = cache.compression_work(event);
+    const bool compresses = compression.num_blocks > 0;
+    if (compresses) decode.compressed_blocks += cache.compressed_blocks(event);
+    gpu::IterationWork work;
+    work.batch = asked.batch;
+    for (const kv::LayerAttention& layer : cache.attention()) {
+      const auto count = static_cast<std::size_t>(layer.num_layers);
+      work.attention.insert(work.attention.end(), count, layer.work);
+      work.selection.insert(work.selection.end(), count, layer.selection);
+      // Windows and states are not compressed.
+      const bool is_compressed = layer.kind.kind == AttentionKind::full_attention;
+      if (compresses) {
+        const std::size_t stored = is_compressed ? static_cast<std::size_t>(layer.num_stored_layers) : 0;
+        work.compression.insert(work.compression.end(), stored, compression);
+        work.compression.insert(work.compression.end(), count - stored, gpu::CompressBlocksWork{});
+      }
+      if (is_compressed && asked.schedule.recall > 0)
+        recall += gpu.host_transfer(recall_work(rank_attention(layer, asked), asked.schedule.recall)).duration *
+                  layer.num_layers;
+    }
+    recalls.push_back(recall);
+    return work;
+  };
+  decode.records = gpu::decode_timeline(gpu, shape, num_steps, work_of, observe);
+  // The link is waited for layer by layer; the kernels beside it are as they are.
+  for (std::size_t step = 0; step < decode.records.size(); ++step) {
+    decode.records[step].start += decode.recall_duration;
+    decode.records[step].duration += recalls[step];
+    decode.recall_duration += recalls[step];
+  }
+  return decode;
+}
+
 }  // namespace
 
 std::int64_t compression_period(const kv::Compression& setting, const kv::CacheSchedule& schedule) {
@@ -131,48 +184,26 @@ Run uncompressed(Run run) {
 
 SteppedDecode step_through(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
                            const kv::RecordedScores& scores, std::int64_t num_steps, const gpu::StepObserver& observe) {
-  const Setting& asked = run.setting;
-  kv::CacheTimeline cache({model, setting, asked.page_size, asked.layout, asked.batch, asked.schedule, asked.sharing,
-                           asked.loss.score_window},
-                          scores, asked.context_tokens + kv::mean_padding(setting) - num_steps);
-  SteppedDecode decode;
-  decode.first_position = asked.context_tokens - num_steps + 1;
-  const gpu::DecoderShape shape = decoder_shape(model, asked, cache.attention());
-  std::vector<Picoseconds> recalls;
-  const auto work_of = [&](std::int64_t) {
-    Picoseconds recall{0};
-    const kv::CacheEvent event = cache.append();
-    const gpu::CompressBlocksWork compression = cache.compression_work(event);
-    const bool compresses = compression.num_blocks > 0;
-    if (compresses) decode.compressed_blocks += cache.compressed_blocks(event);
-    gpu::IterationWork work;
-    work.batch = asked.batch;
-    for (const kv::LayerAttention& layer : cache.attention()) {
-      const auto count = static_cast<std::size_t>(layer.num_layers);
-      work.attention.insert(work.attention.end(), count, layer.work);
-      work.selection.insert(work.selection.end(), count, layer.selection);
-      // Windows and states are not compressed.
-      const bool is_compressed = layer.kind.kind == AttentionKind::full_attention;
-      if (compresses) {
-        const std::size_t stored = is_compressed ? static_cast<std::size_t>(layer.num_stored_layers) : 0;
-        work.compression.insert(work.compression.end(), stored, compression);
-        work.compression.insert(work.compression.end(), count - stored, gpu::CompressBlocksWork{});
-      }
-      if (is_compressed && asked.schedule.recall > 0)
-        recall += gpu.host_transfer(recall_work(rank_attention(layer, asked), asked.schedule.recall)).duration *
-                  layer.num_layers;
-    }
-    recalls.push_back(recall);
-    return work;
-  };
-  decode.records = gpu::decode_timeline(gpu, shape, num_steps, work_of, observe);
-  // The link is waited for layer by layer; the kernels beside it are as they are.
-  for (std::size_t step = 0; step < decode.records.size(); ++step) {
-    decode.records[step].start += decode.recall_duration;
-    decode.records[step].duration += recalls[step];
-    decode.recall_duration += recalls[step];
+  const std::int64_t before = run.setting.context_tokens - num_steps;
+  kv::CacheTimeline cache = timeline_at(run, setting, model, scores, before);
+  return step_on(cache, run, model, gpu, before + 1, num_steps, observe);
+}
+
+std::optional<SteppedDecode> step_into_compression(const Run& run, const kv::Compression& setting, const Model& model,
+                                                   gpu::Gpu& gpu, const kv::RecordedScores& scores) {
+  // Two periods: the state before the last compression is then what the one before it left.
+  const std::int64_t steps =
+      std::min(2 * compression_period(setting, run.setting.schedule) + 1, run.setting.context_tokens - 1);
+  const std::int64_t before = run.setting.context_tokens - steps;
+  kv::CacheTimeline search = timeline_at(run, setting, model, scores, before);
+  std::int64_t last = 0;
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    if (search.compressed_blocks(search.append()) > 0) last = step;
   }
-  return decode;
+  if (last < 2) return std::nullopt;
+  kv::CacheTimeline cache = timeline_at(run, setting, model, scores, before);
+  for (std::int64_t step = 0; step < last - 2; ++step) (void)cache.append();
+  return step_on(cache, run, model, gpu, before + last - 1, 2, {});
 }
 
 }  // namespace kvtide::experiment

@@ -2,6 +2,7 @@
 // Decode steps of the served model with a setting applied: the cache grows token by token, the machine times each step.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "experiment/experiment.h"
@@ -64,5 +65,11 @@ struct SteppedDecode {
 [[nodiscard]] SteppedDecode step_through(const Run& run, const kv::Compression& setting, const Model& model,
                                          gpu::Gpu& gpu, const kv::RecordedScores& scores, std::int64_t num_steps,
                                          const gpu::StepObserver& observe = {});
+
+/// Two steps, the second of them the last compression at or before the run's context; nothing where the cache sees none
+/// in two periods before it. What num_decode_steps() simulates may hold none where a period is longer.
+[[nodiscard]] std::optional<SteppedDecode> step_into_compression(const Run& run, const kv::Compression& setting,
+                                                                 const Model& model, gpu::Gpu& gpu,
+                                                                 const kv::RecordedScores& scores);
 
 }  // namespace kvtide::experiment
