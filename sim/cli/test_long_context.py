@@ -33,6 +33,25 @@ def test_eight_policies_at_128k_stay_below_two_gibibytes(tmp_path):
         assert np.all(mean > 0) and np.all(error > 1e-5 * mean) and np.all(error < mean)
 
 
+# Layer 1 recorded every other query of layer 0: a sample of each is of other queries.
+def test_a_sample_needs_the_same_queries_in_every_layer(tmp_path):
+    trace = tmp_path / "t.h5"
+    subprocess.run([PROGRAM, "trace", "synth", str(trace), "--kind", "rope", "--set", "tokens=128", "--set", "layers=2"], check=True,
+                   stdout=subprocess.DEVNULL)
+    with h5py.File(trace, "r+") as file:
+        layer = file["layer_01"]
+        for name, kept in (("q_pre", layer["q_pre"][:, ::2]), ("q_positions", layer["q_positions"][::2])):
+            del layer[name]
+            layer[name] = kept
+    for sample, code in ((0, 0), (4, 2)):
+        experiment = tmp_path / "t.yaml"
+        experiment.write_text(f"name: t\nmodel: llama-3.1-8b\ngpu: h100-sxm\ntrace: t.h5\nmeasure: [loss]\n"
+                              f"loss: {{measure_queries: all, sample_queries: {sample}}}\n")
+        done = subprocess.run([PROGRAM, "run", str(experiment), "-o", str(tmp_path / "r.h5")], capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) == (code == 0), done.stdout + done.stderr
+        assert ("layers 0 and 1" in done.stdout + done.stderr) == (code != 0)
+
+
 def test_all_queries_measured_leave_no_error_and_a_sample_leaves_one(tmp_path):
     found = {}
     for name, loss in (("all", ""), ("some", "loss: {sample_queries: 24}\n")):

@@ -25,6 +25,26 @@ loss::MeasureQueries sampled(loss::MeasureQueries queries, const LossSetting& lo
   return queries;
 }
 
+/// A sampled query has one error over all layers, so every layer draws from the same queries.
+/// @throws InputError naming a layer that recorded others
+void check_candidates(const LossSetting& loss, const attention::Trace& trace, const loss::MeasureQueries& range) {
+  if (loss.sample_queries == 0) return;
+  const auto candidates = [&](std::int64_t layer) {
+    std::vector<std::int64_t> positions = trace.query_positions(layer);
+    std::erase_if(positions, [&](std::int64_t position) { return position < range.first || position > range.last; });
+    return positions;
+  };
+  const std::vector<std::int64_t> of_first = candidates(0);
+  for (std::int64_t layer = 1; layer < trace.num_layers(); ++layer) {
+    if (candidates(layer) == of_first) continue;
+    const std::vector<std::int64_t>& names = trace.info().layers;
+    throw InputError(fmt::format(
+        "loss.sample_queries: layers {} and {} of {} hold different queries among {}..{}, and a sample is "
+        "drawn of the same ones in every layer",
+        names.front(), names[static_cast<std::size_t>(layer)], trace.info().origin, range.first, range.last));
+  }
+}
+
 }  // namespace
 
 loss::MeasureQueries measured_queries(const LossSetting& loss, const attention::Trace& trace) {
@@ -57,6 +77,7 @@ TraceInputs::TraceInputs(const TraceSource& source, const LossSetting& loss, std
       trace_(open_trace(source, seed)),
       num_compressed_(loss.queries == QueryMode::agnostic ? trace_.info().num_context : trace_.info().answer.first),
       reference_(sampled(measured_queries(loss, trace_), loss, seed)) {
+  check_candidates(loss, trace_, reference_.measure());
   const Bytes bytes = tensor_bytes(trace_.info(), static_cast<std::int64_t>(trace_.query_positions(0).size()));
   if (bytes > kMaxTraceBytes) {
     throw InputError(
