@@ -159,6 +159,12 @@ void Document::set(const std::string& dotted_path, const std::string& yaml_value
   graft(*state_, dotted_path, parse_nodes(yaml_value, name, false, state_.get()));
 }
 
+void Document::set(const std::string& dotted_path, const std::string& yaml_value, const Value& place) {
+  std::shared_ptr<Node> node = parse_nodes(yaml_value, place.node().place.file, false, state_.get());
+  node->place = place.node().place;
+  graft(*state_, dotted_path, std::move(node));
+}
+
 void Document::set(const std::string& dotted_path, const Value& value) {
   std::size_t num_nodes = 0;
   graft(*state_, dotted_path, copy_nodes(value.node(), state_.get(), num_nodes, 0));

@@ -145,6 +145,8 @@ class Document {
   /// `--set path.to.key=value`: replaces or adds the node at a dotted path (list elements as stages[0] or stages.0).
   /// @throws InputError when the path crosses a scalar or the value is not YAML
   void set(const std::string& dotted_path, const std::string& yaml_value);
+  /// The same, written by what stands at `place`, which messages name.
+  void set(const std::string& dotted_path, const std::string& yaml_value, const Value& place);
   /// The same with a node of this or another document (sweep axes may hold whole mappings).
   void set(const std::string& dotted_path, const Value& value);
   /// Takes what `base` has and this document lacks: mappings are merged key by key, everything else stays as it is

@@ -79,11 +79,45 @@ std::vector<std::int64_t> put_combination(Document& document, const Sweep& sweep
       if (value.node) {
         document.set(axis.axis.column, *value.node);
       } else {
-        document.set(axis.axis.column, value.yaml);
+        document.set(axis.axis.column, value.yaml, *value.made_at);
       }
     }
   }
   return values;
+}
+
+/// "compression.stages[0].evict.keep_ratio" or "compression.stages.0.evict..." -> "compression.stages[].evict.keep_ratio"
+std::string asked_path(const std::string& dotted_key) {
+  std::string path;
+  for (std::size_t begin = 0; begin < dotted_key.size();) {
+    const std::size_t end = std::min(dotted_key.find_first_of(".[", begin), dotted_key.size());
+    std::string part = dotted_key.substr(begin, end - begin);
+    if (!part.empty() && part.back() == ']') part.pop_back();
+    if (!part.empty()) {
+      const bool is_element = part.find_first_not_of("0123456789") == std::string::npos;
+      path += is_element ? "[]" : path.empty() ? part : "." + part;
+    }
+    begin = end + 1;
+  }
+  return path;
+}
+
+/// Whether reading the file with `key` in it asks for an integer there. What is wrong with the file is found elsewhere.
+bool is_integer_key(const Document& file, const std::string& key, NameResolver& resolver) {
+  Document copy = file.clone();
+  try {
+    copy.set("sweep", "null");
+    copy.set(key, "1");
+    copy.record_asked();
+    expand_preset(copy);
+    (void)read_setting(copy.root(), resolver);
+  } catch (const Error&) {
+    return false;
+  }
+  const std::string path = asked_path(key);
+  return std::ranges::any_of(copy.asked(), [&path](const config::AskedKey& asked) {
+    return asked.path == path && asked.kind == config::AskedKey::Kind::integer;
+  });
 }
 
 /// Whether all conditions of the sweep hold; what is wrong with one is recorded at its place in `file`.
@@ -149,7 +183,9 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
   }
   experiment.name = document.root().string("name");
   if (experiment.name.size() > 200) document.root().at("name").error("expected at most 200 characters");
-  const Sweep sweep = read_sweep(document.root().at("sweep"), overrides);
+  NameResolver resolver(base_folder);
+  const Sweep sweep = read_sweep(document.root().at("sweep"), overrides,
+                                 [&](const std::string& key) { return is_integer_key(document, key, resolver); });
   for (const SweepGroup& group : sweep.groups) {
     for (const SweepAxis& axis : group.axes) experiment.axes.push_back(axis.axis);
   }
@@ -157,7 +193,6 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
   ErrorList errors;
   errors.add(document.errors());
   const std::uint64_t total = document.errors().empty() ? sweep.num_combinations() : 1;
-  NameResolver resolver(base_folder);
   // Copied once per run: without the sweep, whose lists may be longer than everything else.
   Document without_sweep = document.clone();
   without_sweep.set("sweep", "null");

@@ -62,16 +62,18 @@ void finish_axis(SweepAxis& axis, const Value& place, bool must_differ) {
 }
 
 /// `key: [values]` or `key: {range: {...}}`.
-SweepAxis read_axis(const Value& source, const std::string& key, bool must_differ) {
+SweepAxis read_axis(const Value& source, const std::string& key, bool must_differ, const IsIntegerKey& is_integer_key) {
   SweepAxis axis;
   axis.axis.column = key;
   if (source.is_map() && source.at("range").exists()) {
     const Value range = source.at("range");
-    for (std::string& text : range_values(range)) axis.values.push_back({std::nullopt, std::move(text)});
+    for (std::string& text : range_values(range, is_integer_key(key))) {
+      axis.values.push_back({std::nullopt, std::move(text), range});
+    }
     range.finish();
     source.finish();
   } else {
-    for (const Value& element : source.items()) axis.values.push_back({element, ""});
+    for (const Value& element : source.items()) axis.values.push_back({element, "", std::nullopt});
   }
   if (source.is_list() || source.is_map()) finish_axis(axis, source, must_differ);
   source.accept_all();
@@ -79,10 +81,10 @@ SweepAxis read_axis(const Value& source, const std::string& key, bool must_diffe
 }
 
 /// Axes of equal length that move together.
-SweepGroup read_zip(const Value& zip) {
+SweepGroup read_zip(const Value& zip, const IsIntegerKey& is_integer_key) {
   SweepGroup group;
   for (const std::string& key : zip.keys()) {
-    SweepAxis axis = read_axis(zip.at(key), key, false);
+    SweepAxis axis = read_axis(zip.at(key), key, false, is_integer_key);
     if (!group.axes.empty() && axis.values.size() != group.num_points) {
       zip.at(key).error(fmt::format("{} values, but {} has {}: zipped axes have equal lengths", axis.values.size(),
                                     group.axes.front().axis.column, group.num_points));
@@ -107,7 +109,7 @@ SweepGroup read_list(const Value& list) {
     for (const Value& point : points) {
       const Value value = point.at(key);
       if (!value.exists()) point.error(fmt::format("{} is missing: every point of a list has the same keys", key));
-      axis.values.push_back({value, ""});
+      axis.values.push_back({value, "", std::nullopt});
     }
     group.axes.push_back(std::move(axis));
   }
@@ -129,12 +131,12 @@ void read_conditions(const Value& when, Sweep& sweep) {
 }
 
 /// `zip:` and `list:` take one group or, for several independent ones, a list of groups (zip) or nothing else (list).
-std::vector<SweepGroup> read_zips(const Value& zip) {
+std::vector<SweepGroup> read_zips(const Value& zip, const IsIntegerKey& is_integer_key) {
   std::vector<SweepGroup> groups;
   if (zip.is_list()) {
-    for (const Value& one : zip.items()) groups.push_back(read_zip(one));
+    for (const Value& one : zip.items()) groups.push_back(read_zip(one, is_integer_key));
   } else {
-    groups.push_back(read_zip(zip));
+    groups.push_back(read_zip(zip, is_integer_key));
   }
   zip.accept_all();
   return groups;
@@ -175,7 +177,7 @@ std::uint64_t Sweep::num_combinations() const {
   return product;
 }
 
-Sweep read_sweep(const Value& value, const Overrides& overrides) {
+Sweep read_sweep(const Value& value, const Overrides& overrides, const IsIntegerKey& is_integer_key) {
   Sweep sweep;
   if (!value.exists() || value.is_null()) return sweep;
   std::vector<std::string> seen;
@@ -185,15 +187,15 @@ Sweep read_sweep(const Value& value, const Overrides& overrides) {
     if (key == "when") {
       read_conditions(part, sweep);
     } else if (key == "zip") {
-      groups = read_zips(part);
+      groups = read_zips(part, is_integer_key);
     } else if (key == "list") {
       groups.push_back(read_list(part));
     } else if (key == "sample") {
-      groups.push_back(read_sample(part));
+      groups.push_back(read_sample(part, is_integer_key));
       for (SweepAxis& axis : groups.back().axes) finish_axis(axis, part, false);
     } else {
       groups.emplace_back();
-      groups.back().axes.push_back(read_axis(part, key, true));
+      groups.back().axes.push_back(read_axis(part, key, true, is_integer_key));
       groups.back().num_points = groups.back().axes.front().values.size();
     }
     for (SweepGroup& group : groups) {

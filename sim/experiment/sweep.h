@@ -9,6 +9,7 @@
 //     sample: {count: 50, method: latin_hypercube, axes: {compression.block_size: {from: 16, to: 512, scale: log}}}
 //     when: ["compression.block_size <= context_tokens"]   # combinations that are run; numbered after the choice
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,8 +23,12 @@ namespace kvtide::experiment {
 /// A value of an axis: a node of the file, or text made from a range or a sample.
 struct SweepValue {
   std::optional<config::Value> node;
-  std::string yaml;  ///< where there is no node
+  std::string yaml;                      ///< where there is no node
+  std::optional<config::Value> made_at;  ///< where the range or sample stands that made `yaml`
 };
+
+/// Whether the reader takes whole numbers at a dotted key, and nothing else.
+using IsIntegerKey = std::function<bool(const std::string& key)>;
 
 struct SweepAxis {
   Axis axis;
@@ -46,12 +51,14 @@ struct Sweep {
 
 /// Groups in file order; an axis that `overrides` pins is left out. Errors are recorded in the document: empty or
 /// repeated values, lengths that differ, keys that cannot be swept, one key inside another, too many combinations.
-[[nodiscard]] Sweep read_sweep(const config::Value& sweep, const Overrides& overrides);
+[[nodiscard]] Sweep read_sweep(const config::Value& sweep, const Overrides& overrides,
+                               const IsIntegerKey& is_integer_key);
 
 /// The values of `{from, to, step}` or `{from, to, count, scale: linear|log, integer}` as text; both ends included.
-/// Errors are recorded at the range.
+/// `integer` rounds them; it is the default between whole ends of a key that takes whole numbers only. Errors are
+/// recorded at the range, one of them that two values are the same.
 ///
 /// Example: {from: 16, to: 128, count: 4, scale: log} -> 16, 32, 64, 128.
-[[nodiscard]] std::vector<std::string> range_values(const config::Value& range);
+[[nodiscard]] std::vector<std::string> range_values(const config::Value& range, bool is_integer_key);
 
 }  // namespace kvtide::experiment

@@ -9,6 +9,6 @@ namespace kvtide::experiment {
 /// {count, method: random|latin_hypercube, seed, axes: {key: {from, to, scale, integer} or [values]}}.
 /// Latin hypercube (McKay et al. 1979): each axis is cut into `count` equal strata and each stratum is drawn from once.
 /// Labels and types of the axes are left to the caller. Errors are recorded in the document.
-[[nodiscard]] SweepGroup read_sample(const config::Value& sample);
+[[nodiscard]] SweepGroup read_sample(const config::Value& sample, const IsIntegerKey& is_integer_key);
 
 }  // namespace kvtide::experiment

@@ -41,9 +41,9 @@ std::vector<std::string> column(const Experiment& experiment, const std::string&
   return labels;
 }
 
-std::vector<std::string> range(const std::string& text) {
+std::vector<std::string> range(const std::string& text, bool is_integer_key = false) {
   config::Document document = config::Document::parse(text, "range");
-  const std::vector<std::string> values = range_values(document.root());
+  const std::vector<std::string> values = range_values(document.root(), is_integer_key);
   document.throw_if_errors();
   return values;
 }
@@ -57,13 +57,27 @@ TEST(SweepRange, TakesStepsUpToTheEnd) {
 }
 
 TEST(SweepRange, SpreadsACountEvenlyOrByEqualFactors) {
-  EXPECT_THAT(range("{from: 0, to: 1, count: 5, integer: false}"), ElementsAre("0", "0.25", "0.5", "0.75", "1"));
+  EXPECT_THAT(range("{from: 0, to: 1, count: 5}"), ElementsAre("0", "0.25", "0.5", "0.75", "1"));
   EXPECT_THAT(range("{from: 16, to: 128, count: 4, scale: log}"), ElementsAre("16", "32", "64", "128"));
-  EXPECT_THAT(range("{from: 1, to: 4, count: 7}"), ElementsAre("1", "2", "3", "4"));  // whole numbers, each once
   EXPECT_THAT(range("{from: 3, to: 9, count: 1}"), ElementsAre("3"));
   // Six decimals, as a keep_ratio takes them; below a thousandth six digits.
-  EXPECT_THAT(range("{from: 0, to: 1, count: 4, integer: false}"), ElementsAre("0", "0.333333", "0.666667", "1"));
+  EXPECT_THAT(range("{from: 0, to: 1, count: 4}"), ElementsAre("0", "0.333333", "0.666667", "1"));
   EXPECT_THAT(range("{from: 1e-8, to: 4e-8, count: 2}"), ElementsAre("1e-08", "4e-08"));
+}
+
+// 1, 3.67, 6.33, 9 and 16, 25.4, 40.3, 64.
+TEST(SweepRange, RoundsBetweenWholeEndsOfAKeyThatTakesWholeNumbers) {
+  EXPECT_THAT(range("{from: 1, to: 9, count: 4}", true), ElementsAre("1", "4", "6", "9"));
+  EXPECT_THAT(range("{from: 1, to: 9, count: 4, integer: true}"), ElementsAre("1", "4", "6", "9"));
+  EXPECT_THAT(range("{from: 16, to: 64, count: 4, scale: log}", true), ElementsAre("16", "25", "40", "64"));
+  EXPECT_THAT(range("{from: 1, to: 9.5, count: 2}", true), ElementsAre("1", "9.5"));  // the key says that it is none
+}
+
+// Seven whole numbers between 1 and 4 there are not; fewer runs than asked for would be found out late.
+TEST(SweepRange, RefusesValuesThatDoNotDiffer) {
+  EXPECT_THROW(range("{from: 1, to: 4, count: 7}", true), InputError);
+  EXPECT_THAT(range("{from: 1, to: 4, count: 4}", true), ElementsAre("1", "2", "3", "4"));
+  EXPECT_THROW(range("{from: 0.5, to: 0.5, count: 2}"), InputError);
 }
 
 TEST(SweepRange, RefusesWhatIsNoRange) {
@@ -79,6 +93,22 @@ TEST(Sweep, ARangeIsAnAxis) {
   EXPECT_THAT(column(experiment, "compression.block_size"), ElementsAre("16", "32", "48", "64"));
   EXPECT_EQ(experiment.axes[0].type, AxisType::integer);
   EXPECT_EQ(experiment.runs[3].setting.compression.block_size, 64);
+}
+
+TEST(Sweep, ARangeKnowsWhichKeysTakeWholeNumbers) {
+  for (const char* key : {"batch", "loss.span", "compression.stages[0].pool.width", "compression.stages.0.pool.width"})
+    EXPECT_THAT(error_of(std::string("compression: {stages: [{pool: {}}]}\nsweep:\n  ") + key +
+                         ": {range: {from: 1, to: 2, count: 3}}"),
+                HasSubstr("do not differ"))
+        << key;
+  const Experiment experiment = parse("sweep: {trace.synthetic.deviation: {range: {from: 0, to: 2, count: 5}}}");
+  EXPECT_THAT(column(experiment, "trace.synthetic.deviation"), ElementsAre("0", "0.5", "1", "1.5", "2"));
+}
+
+TEST(Sweep, AValueOfARangeIsReportedWhereTheRangeStands) {
+  const std::string error = error_of("sweep: {batch: {range: {from: 0, to: 4, step: 2}}}");  // the fifth line
+  EXPECT_THAT(error, testing::StartsWith("t.yaml:5:"));
+  EXPECT_THAT(error, HasSubstr("batch: expected an integer in 1"));
 }
 
 TEST(Sweep, ZippedAxesMoveTogetherAndCombineWithOthers) {

@@ -36,13 +36,13 @@ struct Interval {
   }
 };
 
-Interval read_interval(const Value& value) {
+Interval read_interval(const Value& value, bool is_integer_key) {
   Interval interval;
   interval.from = value.number("from", {.fallback = {}, .min = -kLargest, .max = kLargest});
   interval.to = value.number("to", {.fallback = {}, .min = -kLargest, .max = kLargest});
   interval.is_log = value.choice("scale", {"linear", "log"}, "linear") == "log";
   const bool are_whole = interval.from == std::floor(interval.from) && interval.to == std::floor(interval.to);
-  interval.is_integer = value.boolean("integer", are_whole);
+  interval.is_integer = value.boolean("integer", are_whole && is_integer_key);
   if (interval.is_log && (interval.from <= 0 || interval.to <= 0)) {
     value.error("scale: log: expected from and to > 0");
     interval.is_log = false;
@@ -59,11 +59,18 @@ std::size_t stepped_count(const Interval& interval, double step) {
 
 }  // namespace
 
-std::vector<std::string> range_values(const Value& range) {
-  Interval interval = read_interval(range);
+std::vector<std::string> range_values(const Value& range, bool is_integer_key) {
+  Interval interval = read_interval(range, is_integer_key);
   std::vector<std::string> values;
-  const auto add = [&values](std::string text) {
-    if (values.empty() || values.back() != text) values.push_back(std::move(text));
+  bool do_differ = true;
+  const auto add = [&](std::string text) {
+    if (values.empty() || values.back() != text) {
+      values.push_back(std::move(text));
+    } else if (do_differ) {
+      range.error(fmt::format("values do not differ: {} comes twice{}", text,
+                              interval.is_integer ? ", rounded to whole numbers (integer: true)" : ""));
+      do_differ = false;
+    }
   };
   if (range.at("step").exists()) {
     const double step = range.number("step", {.fallback = {}, .min = -kLargest, .max = kLargest});
@@ -84,7 +91,7 @@ std::vector<std::string> range_values(const Value& range) {
   return values;
 }
 
-SweepGroup read_sample(const Value& sample) {
+SweepGroup read_sample(const Value& sample, const IsIntegerKey& is_integer_key) {
   SweepGroup group;
   const std::int64_t count = sample.integer("count", {.fallback = {}, .min = 1, .max = kMaxRuns});
   const bool is_stratified =
@@ -111,13 +118,13 @@ SweepGroup read_sample(const Value& sample) {
       if (choices.empty()) source.error("expected at least one value");
       for (std::size_t point = 0; point < group.num_points && !choices.empty(); ++point) {
         const auto index = static_cast<std::size_t>(share(point) * static_cast<double>(choices.size()));
-        axis.values.push_back({choices[std::min(index, choices.size() - 1)], ""});
+        axis.values.push_back({choices[std::min(index, choices.size() - 1)], "", std::nullopt});
       }
       source.accept_all();
     } else {
-      const Interval interval = read_interval(source);
+      const Interval interval = read_interval(source, is_integer_key(key));
       for (std::size_t point = 0; point < group.num_points; ++point) {
-        axis.values.push_back({std::nullopt, interval.text(interval.at(share(point)))});
+        axis.values.push_back({std::nullopt, interval.text(interval.at(share(point))), source});
       }
       source.finish();
     }
