@@ -51,20 +51,22 @@ Command report_command() {
 }
 
 Command plot_command() {
-  return {.name = "plot",
-          .positional = "RESULTS.h5",
-          .min_positional = 1,
-          .max_positional = 1,
-          .summary = "one picture of a results file, for papers",
-          .options = {{"what", "WHAT",
-                       "pareto, catalogue, position, phase, spectrum, steps, prefix, heads, serving, or plan (a file "
-                       "of kvtide plan)"},
-                      {"output,o", "FILE", "picture to write, .png, .svg or .pdf"},
-                      {"run", "N", "run to draw, by its number (default: the one with the worst loss)"},
-                      {"json", "", "the picture's name and size as JSON on stdout"}},
-          .examples = {"kvtide plot results/demo.h5 --what pareto -o pareto.png",
-                       "kvtide plot results/demo.h5 --what phase --run 4 -o phase.svg"},
-          .run = &run_plot};
+  return {
+      .name = "plot",
+      .positional = "RESULTS.h5",
+      .min_positional = 1,
+      .max_positional = 1,
+      .summary = "one picture of a results file, for papers",
+      .options =
+          {{"what", "WHAT",
+            "pareto, catalogue, remedies, position, phase, spectrum, steps, timeline, memory, prefix, heads, serving, "
+            "plan (a file of kvtide plan), or kernels (a file of kvtide run --timeline)"},
+           {"output,o", "FILE", "picture to write, .png, .svg or .pdf"},
+           {"run", "N", "run to draw, by its number (default: the one with the worst loss)"},
+           {"json", "", "the picture's name and size as JSON on stdout"}},
+      .examples = {"kvtide plot results/demo.h5 --what pareto -o pareto.png",
+                   "kvtide plot results/demo.h5 --what phase --run 4 -o phase.svg"},
+      .run = &run_plot};
 }
 
 }  // namespace kvtide::cli
