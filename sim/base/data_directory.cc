@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 
 namespace kvtide {
 namespace fs = std::filesystem;
@@ -86,14 +87,15 @@ std::string find_data_file(const std::string& folder, const std::string& name_or
   // A name that no file system takes (too long, a file as its folder) is not a file; nothing is thrown for it.
   std::error_code ignored;
   if (fs::is_regular_file(name_or_path, ignored)) return name_or_path;
-  if (name_or_path.find('/') == std::string::npos) {
+  const std::string name = lower_case(name_or_path);
+  if (name.find('/') == std::string::npos) {
     for (const std::string& extension : extensions) {
-      const fs::path shipped = fs::path(data_directory()) / folder / (name_or_path + extension);
+      const fs::path shipped = fs::path(data_directory()) / folder / (name + extension);
       if (fs::is_regular_file(shipped, ignored)) return shipped.string();
     }
   }
   const std::vector<std::string> known = list_data_files(folder, extensions);
-  const std::string nearest = nearest_name(name_or_path, known);
+  const std::string nearest = nearest_name(name, known);
   throw InputError(fmt::format("\"{}\" is neither a file nor a name in {}/{} (known: {})", name_or_path, folder,
                                nearest.empty() ? "" : "; did you mean " + nearest + "?", fmt::join(known, ", ")));
 }

@@ -10,7 +10,8 @@ namespace kvtide {
 /// program in <prefix>/bin, else the source tree this binary was built from. @throws EnvironmentError when none exists
 [[nodiscard]] std::string data_directory();
 
-/// `name_or_path` itself when it names a file; else data_directory()/folder/name with one of `extensions`.
+/// `name_or_path` itself when it names a file; else data_directory()/folder/name with one of `extensions`, whose names are in
+/// lower case: a name in any case means one of them.
 /// @throws InputError listing the known names and the nearest when neither exists
 [[nodiscard]] std::string find_data_file(const std::string& folder, const std::string& name_or_path,
                                          const std::vector<std::string>& extensions);

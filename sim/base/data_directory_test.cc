@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "base/error.h"
 
 namespace kvtide {
@@ -9,6 +11,16 @@ namespace {
 
 TEST(DataDirectory, AFileIsFoundByItsShippedName) {
   EXPECT_TRUE(find_data_file("models", "llama-3.1-8b", {".json"}).ends_with("/llama-3.1-8b.json"));
+}
+
+TEST(DataDirectory, ANameInAnyCaseIsAShippedOne) {
+  EXPECT_TRUE(find_data_file("hw_profiles", "H100-SXM", {".yaml"}).ends_with("/h100-sxm.yaml"));
+  try {
+    (void)find_data_file("hw_profiles", "H100-SMX", {".yaml"});
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean h100-sxm?"), std::string::npos) << error.what();
+  }
 }
 
 // Names of file systems end at 255 bytes, whole paths at 4096 (limits.h): beyond both, the system refuses to look.

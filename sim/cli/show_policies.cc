@@ -131,8 +131,8 @@ void show_policies(const std::string& name, const std::string& model, bool as_ma
       table.text(), model, kTokens);
 }
 
-void show_codecs(const std::string& name, bool as_json) {
-  if (!name.empty()) (void)kv::find_codec(name);
+void show_codecs(const std::string& given, bool as_json) {
+  const std::string name(given.empty() ? "" : kv::find_codec(given).name);
   if (as_json) {
     const std::string codecs = codecs_json(name);
     fmt::print("{}\n", name.empty() ? JsonObject().raw("codecs", codecs).str() : codecs);

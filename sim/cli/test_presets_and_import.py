@@ -74,3 +74,10 @@ def test_import_says_what_it_did_not_take(tmp_path):
     done = kvtide("import", command, "-o", tmp_path / "new.yaml")
     assert "not understood: --typo-flag\n" in done.stdout and "not carried over: weights in awq" in done.stdout
     assert json.loads(kvtide("import", command, "--json").stdout)["not_understood"] == ["--typo-flag"]
+
+
+def test_names_are_those_of_the_stacks():
+    assert kvtide("show", "codecs", "fp8").stdout.splitlines()[2].startswith("fp8_e4m3")
+    assert json.loads(kvtide("show", "codecs", "fp8", "--json").stdout)["name"] == "fp8_e4m3"
+    assert json.loads(kvtide("show", "gpus", "H100", "--json").stdout)["name"] == "h100-sxm"
+    assert json.loads(kvtide("show", "models", "Qwen/Qwen2.5-32B-Instruct", "--json").stdout)["name"] == "qwen2.5-32b"

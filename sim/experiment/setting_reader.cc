@@ -76,12 +76,11 @@ kv::GroupAxis read_axis(const Value& value, const std::string& fallback) {
   return value.as_choice({"channel", "token"}, fallback) == "channel" ? kv::GroupAxis::channel : kv::GroupAxis::token;
 }
 
-/// A codec's name, or a short form that serving stacks use.
+/// A codec's name.
 std::string read_format(const Value& value, const std::string& fallback) {
-  std::vector<std::string> formats{"fp8"};
+  std::vector<std::string> formats{std::string(kv::kShortFp8)};
   for (const kv::Codec& codec : kv::codecs()) formats.emplace_back(codec.name);
-  const std::string format = value.as_choice(formats, fallback);
-  return format == "fp8" ? "fp8_e4m3" : format;
+  return std::string(kv::find_codec(value.as_choice(formats, fallback)).name);
 }
 
 kv::Quantize read_quantize(const Value& value) {

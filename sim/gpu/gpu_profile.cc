@@ -7,6 +7,7 @@
 
 #include "base/data_directory.h"
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "config/yaml_value.h"
 #include "gpu/fact_reader.h"
 
@@ -112,7 +113,8 @@ bool has_alias(const std::string& path, const std::string& name) {
   const config::Document document = config::Document::load(path);
   const Value aliases = document.root().at("aliases");
   if (!aliases.exists()) return false;
-  return std::ranges::any_of(aliases.items(), [&](const Value& alias) { return alias.as_string() == name; });
+  return std::ranges::any_of(aliases.items(),
+                             [&](const Value& alias) { return alias.as_string() == lower_case(name); });
 }
 
 }  // namespace

@@ -66,6 +66,8 @@ TEST(GpuProfile, EveryShippedProfileLoadsAndItsPinsReproduceTheBandwidth) {
 
 TEST(GpuProfile, AliasLoadsTheSameProfile) {
   EXPECT_EQ(load_gpu_profile("h100_sxm").name, "h100-sxm");
+  EXPECT_EQ(load_gpu_profile("H100").name, "h100-sxm");
+  EXPECT_EQ(load_gpu_profile("H100-SXM").name, "h100-sxm");
 }
 
 TEST(GpuProfile, UnknownNameIsRefusedWithTheNearest) {

@@ -29,6 +29,24 @@ std::optional<config::Document> quantization_beside(const std::filesystem::path&
   return config::Document::load(beside.string());
 }
 
+/// "organisation/name", no path of a file.
+bool is_repository(const std::string& name) {
+  const bool is_file_name = name.ends_with(".json") || name.ends_with(".yaml") || name.ends_with(".yml");
+  return std::ranges::count(name, '/') == 1 && name.front() != '/' && name.front() != '.' && !is_file_name;
+}
+
+std::string file_of(const std::string& name_or_path) {
+  std::error_code ignored;
+  const bool is_id = is_repository(name_or_path) && !std::filesystem::is_regular_file(name_or_path, ignored);
+  const std::string shipped = is_id ? shipped_checkpoint(name_or_path) : "";
+  if (const std::string alike = is_id && shipped.empty() ? shipped_model(name_or_path) : ""; !alike.empty()) {
+    throw InputError(fmt::format(
+        "\"{}\" does not ship; {} does, with weights in 16 bits: name that, or the checkpoint's config.json",
+        name_or_path, alike));
+  }
+  return find_data_file("models", shipped.empty() ? name_or_path : shipped, kExtensions);
+}
+
 }  // namespace
 
 Bytes Model::kv_bytes_per_token() const {
@@ -105,7 +123,7 @@ std::string Model::unsupported_reason() const {
 }
 
 Model load_model(const std::string& name_or_path) {
-  const std::string path = find_data_file("models", name_or_path, kExtensions);
+  const std::string path = file_of(name_or_path);
   const config::Document document = config::Document::load(path);
   const std::optional<config::Document> quantization = quantization_beside(path);
   const config::Value root = document.root();

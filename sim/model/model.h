@@ -118,10 +118,17 @@ struct Model {
   [[nodiscard]] std::string unsupported_reason() const;
 };
 
-/// A name from models/ or a path to a config.json / model YAML. A hf_quant_config.json beside a file called config.json
+/// A name from models/ (in any case), the Hugging Face id of such a model (shipped_checkpoint()) or a path to a config.json /
+/// model YAML. A hf_quant_config.json beside a file called config.json
 /// is read with it. @throws InputError with file, line and key
 [[nodiscard]] Model load_model(const std::string& name_or_path);
 /// Names of the models that ship, sorted.
 [[nodiscard]] std::vector<std::string> known_models();
+/// The shipped model whose name a checkpoint's begins with, else empty; organisation, case, "Instruct", the format of the weights and
+/// the like set aside. Example: Qwen/Qwen2.5-7B-Instruct-AWQ -> qwen2.5-7b.
+[[nodiscard]] std::string shipped_model(const std::string& name);
+/// The shipped model that is a checkpoint's, but for its organisation, case, "Instruct" and the like and a version, else empty.
+/// Examples: Qwen/Qwen2.5-7B-Instruct -> qwen2.5-7b; Qwen/Qwen2.5-7B-Instruct-AWQ -> "".
+[[nodiscard]] std::string shipped_checkpoint(const std::string& id);
 
 }  // namespace kvtide

@@ -13,6 +13,31 @@ using testing::HasSubstr;
 using testing_support::error_of;
 using testing_support::load_text;
 
+TEST(ShippedModelOf, IgnoresWhatDoesNotChangeTheShape) {
+  EXPECT_EQ(shipped_model("meta-llama/Llama-3.1-8B-Instruct"), "llama-3.1-8b");
+  EXPECT_EQ(shipped_model("Qwen/Qwen2.5-7B-Instruct-AWQ"), "qwen2.5-7b");
+  EXPECT_EQ(shipped_model("meta-llama/Llama-3.1-80B"), "");
+  EXPECT_EQ(shipped_model("nobody/unknown-1b"), "");
+}
+
+// A version does not change the shape; another format of the weights, or a word that is not known, may.
+TEST(ShippedModelOf, ARepositoryIsTheModelOfItsName) {
+  EXPECT_EQ(load_model("Qwen/Qwen2.5-32B-Instruct").name, "qwen2.5-32b");
+  EXPECT_EQ(load_model("mistralai/Mixtral-8x7B-Instruct-v0.1").name, "mixtral-8x7b");
+  EXPECT_EQ(load_model("LLAMA-3.1-8B").name, "llama-3.1-8b");
+  for (const char* other : {"Qwen/Qwen2.5-32B-Instruct-AWQ", "Qwen/Qwen2.5-7B-Instruct-Abliterated"}) {
+    try {
+      (void)load_model(other);
+      ADD_FAILURE() << other;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("weights in 16 bits")) << other;
+    }
+  }
+  // A file that is not there is none of them.
+  EXPECT_THROW((void)load_model("Qwen/Qwen2.5-32B-Instruct/config.json"), InputError);
+  EXPECT_THROW((void)load_model("models/llama-3.1-8b.json.json"), InputError);
+}
+
 // Field case C4: 36 layers, 8 KV heads, head_dim 128 given although 2560 / 32 = 80: 2*36*8*128*2 B; 32,768 tokens are
 // 4.5 GiB.
 TEST(ModelFile, HeadDimIsNotHiddenOverHeads) {

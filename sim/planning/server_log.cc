@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "experiment/import/import.h"
+#include "model/model.h"
 
 namespace kvtide::planning {
 namespace {
@@ -56,7 +57,7 @@ ServerLog read_server_log(const std::string& text, const std::string& name) {
   std::optional<std::int64_t> pool;
   try {
     const experiment::Imported started = experiment::import_text(text.substr(0, kStartUpBytes), {});
-    log.model = experiment::shipped_model(started.model);
+    log.model = shipped_model(started.model);
     if (started.tensor_parallel > 1) log.tensor_parallel = started.tensor_parallel;
     log.max_num_seqs = started.engine.max_num_seqs;
     log.max_num_batched_tokens = started.engine.max_num_batched_tokens;

@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "experiment/import/stack_text.h"
 #include "experiment/machine_evaluation.h"
 #include "experiment/served_decode.h"
@@ -25,20 +26,9 @@ std::vector<Stack> stacks() {
           vllm_stack(),    tensorrt_llm_stack(), hugging_face_stack()};
 }
 
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+std::string letters_and_digits(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isalnum(c) == 0; });
   return text;
-}
-
-/// Letters and digits of a model's name, without what does not change its shape.
-std::string shape_name(std::string name) {
-  if (const std::size_t slash = name.find_last_of('/'); slash != std::string::npos) name.erase(0, slash + 1);
-  std::string plain = lower_case(name);
-  for (const char* word : {"instruct", "chat", "meta-", "-hf", "-it", "-base", "-fp8", "-awq", "-gptq", ".gguf"}) {
-    if (const std::size_t at = plain.find(word); at != std::string::npos) plain.erase(at, std::string(word).size());
-  }
-  std::erase_if(plain, [](unsigned char c) { return std::isalnum(c) == 0; });
-  return plain;
 }
 
 /// Without line feeds, which would end a comment.
@@ -199,20 +189,6 @@ std::string streaming_compression(std::int64_t sinks, std::int64_t window) {
       sinks, window);
 }
 
-std::string shipped_model(const std::string& name) {
-  const std::string wanted = shape_name(name);
-  std::string best;
-  for (const std::string& known : known_models()) {
-    const std::string shape = shape_name(known);
-    if (shape == wanted) return known;
-    if (wanted.starts_with(shape) && shape.size() > shape_name(best).size()) best = known;
-  }
-  // A prefix alone would take llama-3.1-8b for Llama-3.1-80B: what follows must not be a digit.
-  const std::size_t length = shape_name(best).size();
-  if (!best.empty() && std::isdigit(static_cast<unsigned char>(wanted[length])) != 0) return "";
-  return best;
-}
-
 Imported import_text(const std::string& text, const ImportHints& hints) {
   if (text.size() > kMaxBytes) throw InputError("import: longer than 4 MiB; give the lines of the start-up");
   const StackText stack_text(text);
@@ -267,7 +243,7 @@ std::string experiment_yaml(const Imported& imported, const ImportHints& hints) 
   }
   if (hints.gpu.empty()) yaml += "# The text names no GPU: a stand-in; --gpu NAME sets it.\n";
   const std::string model = !known.empty() ? known : !imported.model.empty() ? imported.model : "llama-3.1-8b";
-  yaml += fmt::format("name: imported-{}\nmodel: {}\ngpu: {}\ntrace: {}\n", quoted(shape_name(imported.stack)),
+  yaml += fmt::format("name: imported-{}\nmodel: {}\ngpu: {}\ntrace: {}\n", quoted(letters_and_digits(imported.stack)),
                       quoted(model), quoted(gpu_name(hints)), quoted(hints.trace));
   if (imported.context_tokens) yaml += fmt::format("context_tokens: {}\n", *imported.context_tokens);
   if (imported.batch) {

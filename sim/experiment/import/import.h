@@ -26,7 +26,4 @@ struct ImportHints {
 /// The experiment file: comments that say what happens to the cache, then YAML that `kvtide run` takes.
 [[nodiscard]] std::string experiment_yaml(const Imported& imported, const ImportHints& hints);
 
-/// The shipped model a repository's name means, else empty. Example: meta-llama/Llama-3.1-8B-Instruct -> llama-3.1-8b.
-[[nodiscard]] std::string shipped_model(const std::string& name);
-
 }  // namespace kvtide::experiment

@@ -51,12 +51,6 @@ TEST(StackText, OneOptionInFourSpellings) {
   }
 }
 
-TEST(ShippedModel, IgnoresWhatDoesNotChangeTheShape) {
-  EXPECT_EQ(shipped_model("meta-llama/Llama-3.1-8B-Instruct"), "llama-3.1-8b");
-  EXPECT_EQ(shipped_model("Qwen/Qwen2.5-7B-Instruct-AWQ"), "qwen2.5-7b");
-  EXPECT_EQ(shipped_model("nobody/unknown-1b"), "");
-}
-
 TEST(ImportVllm, BlockSizeIsAPageAndLosesNothing) {
   const Imported result =
       imported("vllm serve meta-llama/Llama-3.1-8B-Instruct --block-size 32 --enable-prefix-caching");

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "config/yaml_value.h"
 #include "experiment/import/harmless_flags.h"
 
@@ -20,12 +21,6 @@ bool is_blank(char c) {
 }
 bool is_key_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
 }
 
 /// "--kv-cache-dtype" -> "kv_cache_dtype"

@@ -59,9 +59,10 @@ const std::vector<Codec>& codecs() {
 }
 
 const Codec& find_codec(std::string_view name) {
+  const std::string_view wanted = name == kShortFp8 ? "fp8_e4m3" : name;
   std::vector<std::string> known;
   for (const Codec& codec : codecs()) {
-    if (codec.name == name) return codec;
+    if (codec.name == wanted) return codec;
     known.emplace_back(codec.name);
   }
   const std::string nearest = nearest_name(std::string(name), known);

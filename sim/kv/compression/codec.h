@@ -58,7 +58,9 @@ struct Codec {
 
 /// Every codec, in the order of their families. `fp16` is the first and does nothing.
 [[nodiscard]] const std::vector<Codec>& codecs();
-/// @throws InputError naming the nearest when unknown
+/// What serving stacks call fp8_e4m3.
+inline constexpr std::string_view kShortFp8 = "fp8";
+/// @param name  kShortFp8, too  @throws InputError naming the nearest when unknown
 [[nodiscard]] const Codec& find_codec(std::string_view name);
 
 /// Why the codec cannot store rows of so many channels, else empty. Example: "q4_0 stores blocks of 32 channels, which do

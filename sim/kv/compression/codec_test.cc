@@ -233,6 +233,12 @@ TEST(Codec, UnknownNameNamesTheNearest) {
   }
 }
 
+// vLLM's --kv-cache-dtype fp8 is E4M3 (its documentation, "Quantized KV Cache").
+TEST(Codec, ServingStacksSayFp8ForE4m3) {
+  EXPECT_EQ(find_codec("fp8").name, "fp8_e4m3");
+  EXPECT_THROW((void)find_codec("fp"), InputError);
+}
+
 TEST(Codec, NamesAreUnique) {
   std::set<std::string_view> names;
   for (const Codec& codec : codecs()) EXPECT_TRUE(names.insert(codec.name).second) << codec.name;
