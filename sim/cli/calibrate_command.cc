@@ -1,9 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json_object.h"
+#include "base/quoted_text.h"
 #include "base/whole_file.h"
 #include "cli/command.h"
 #include "cli/table.h"
@@ -15,26 +18,37 @@ namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 constexpr std::size_t kRows = 32;
+constexpr double kLeastLikelyFactor = 0.9;  // below it another number of GPUs is likelier than a faster kernel
 
 std::string percent(double log_error) {
   return std::isnan(log_error) ? "-" : fmt::format("{:.1f} %", 100 * std::expm1(log_error));
 }
 
-int run(const Arguments& arguments) {
+/// What was measured, and on what.
+struct Measured {
   planning::BenchmarkedServer server;
   std::vector<planning::MeasuredRun> runs;
+  std::vector<std::string> assumed;  ///< options that are neither given nor in a log
+};
+
+Measured measured_of(const Arguments& arguments) {
+  Measured measured;
+  planning::BenchmarkedServer& server = measured.server;
+  bool has_start_up = false;  // which names what differs from the engine's defaults
   for (const std::string& path : arguments.positional) {
     const std::string text = read_whole_file(path, kMaxBytes, "a benchmark's output or a server's log");
     if (!planning::is_server_log(text)) {
-      for (const planning::MeasuredRun& one : planning::read_benchmarks(text, path)) runs.push_back(one);
+      for (const planning::MeasuredRun& one : planning::read_benchmarks(text, path)) measured.runs.push_back(one);
       continue;
     }
     const planning::ServerLog log = planning::read_server_log(text, path);
+    has_start_up |= !log.model.empty();
     if (server.model.empty()) server.model = log.model;
     server.tensor_parallel = log.tensor_parallel.value_or(server.tensor_parallel);
     server.max_num_seqs = log.max_num_seqs.value_or(server.max_num_seqs);
     server.max_num_batched_tokens = log.max_num_batched_tokens.value_or(server.max_num_batched_tokens);
-    runs.insert(runs.end(), log.decodes.begin(), log.decodes.end());
+    server.compression = log.compression;
+    measured.runs.insert(measured.runs.end(), log.decodes.begin(), log.decodes.end());
   }
   server.model = arguments.text("model").value_or(server.model);
   server.gpu = arguments.text("gpu").value_or("");
@@ -45,14 +59,70 @@ int run(const Arguments& arguments) {
   server.max_num_seqs = arguments.integer("max-num-seqs", 1, 65536).value_or(server.max_num_seqs);
   server.max_num_batched_tokens =
       arguments.integer("max-num-batched-tokens", 1, 1 << 20).value_or(server.max_num_batched_tokens);
+  if (const auto preset = arguments.text("preset")) {
+    server.compression = *preset == "none" ? "none" : fmt::format("{{preset: {}}}", quoted_text(*preset));
+  }
+  for (const char* option : {"tensor-parallel", "preset", "max-num-seqs", "max-num-batched-tokens"}) {
+    if (!has_start_up && !arguments.has(option)) measured.assumed.push_back(fmt::format("--{}", option));
+  }
+  return measured;
+}
+
+std::string server_line(const Measured& measured) {
+  const planning::BenchmarkedServer& server = measured.server;
+  std::string line =
+      fmt::format("Server: {} on {} x {}, cache {}, at most {} sequences and {} tokens a step.\n", server.model,
+                  server.tensor_parallel, server.gpu, server.compression == "none" ? "in 16 bits" : server.compression,
+                  server.max_num_seqs, server.max_num_batched_tokens);
+  if (!measured.assumed.empty()) {
+    line += fmt::format("Assumed, neither given nor in a log: {}.\n", fmt::join(measured.assumed, ", "));
+  }
+  return line;
+}
+
+/// The constants as a plan takes them, or why they are not offered.
+std::string advice(const planning::CalibrationOutcome& outcome, const planning::BenchmarkedServer& server) {
+  const planning::Calibration& fitted = outcome.fitted;
+  std::string text;
+  if (fitted.step_factor < kLeastLikelyFactor) {
+    text += fmt::format(
+        "warning: steps are faster than the modeled GPU's: is this the right number of GPUs (--tensor-parallel {}), "
+        "and the "
+        "right GPU?\n",
+        server.tensor_parallel);
+  }
+  if (outcome.is_worse()) {
+    return text +
+           "warning: the runs held out are predicted worse with these constants than without: no calibration is "
+           "offered. Is "
+           "the server as above?\n";
+  }
+  for (const auto& [name, error] :
+       {std::pair("TPOT", &planning::CalibrationError::tpot), std::pair("TTFT", &planning::CalibrationError::ttft)}) {
+    if (outcome.held_out_after.*error > outcome.held_out_before.*error) {
+      text +=
+          fmt::format("warning: {} of the runs held out is predicted worse with these constants than without.\n", name);
+    }
+  }
+  return text +
+         fmt::format(
+             "In a plan: calibration: {{step_factor: {:.3f}, step_gap: \"{:.3f} ms\", ttft_offset: \"{:.1f} ms\"}}\n",
+             fitted.step_factor, fitted.step_gap * 1e3, fitted.ttft_offset * 1e3);
+}
+
+int run(const Arguments& arguments) {
+  const Measured measured = measured_of(arguments);
+  const planning::BenchmarkedServer& server = measured.server;
+  const std::vector<planning::MeasuredRun>& runs = measured.runs;
   const planning::CalibrationOutcome outcome = planning::calibrate(runs, planning::predict_on(server));
   const planning::Calibration& fitted = outcome.fitted;
   if (arguments.has("json")) {
     fmt::print(
         "{{\"step_factor\": {}, \"step_gap_s\": {}, \"ttft_offset_s\": {}, \"runs\": {}, \"held_out\": {}, "
-        "\"ttft_offset_runs\": {}, ",
+        "\"ttft_offset_runs\": {}, \"tensor_parallel\": {}, \"compression\": {}, \"is_worse\": {}, ",
         json_figure(fitted.step_factor), json_figure(fitted.step_gap), json_figure(fitted.ttft_offset), runs.size(),
-        outcome.num_held_out, outcome.num_offsets);
+        outcome.num_held_out, outcome.num_offsets, server.tensor_parallel, quoted_text(server.compression),
+        outcome.is_worse());
     const auto error = [](const char* name, const planning::CalibrationError& one) {
       return fmt::format("\"{}\": {{\"ttft\": {}, \"tpot\": {}}}", name, json_figure(one.ttft), json_figure(one.tpot));
     };
@@ -61,6 +131,7 @@ int run(const Arguments& arguments) {
                error("held_out_after", outcome.held_out_after));
     return kDone;
   }
+  fmt::print("{}", server_line(measured));
   Table table({{"run", Align::right},
                {"decodes", Align::right},
                {"context", Align::right},
@@ -98,8 +169,7 @@ int run(const Arguments& arguments) {
   if (outcome.num_offsets == 0) {
     fmt::print("ttft_offset is not fitted: that takes a run with a TTFT that is not mostly queueing.\n");
   }
-  fmt::print("In a plan: calibration: {{step_factor: {:.3f}, step_gap: \"{:.3f} ms\", ttft_offset: \"{:.1f} ms\"}}\n",
-             fitted.step_factor, fitted.step_gap * 1e3, fitted.ttft_offset * 1e3);
+  fmt::print("{}", advice(outcome, server));
   return kDone;
 }
 
@@ -116,6 +186,7 @@ Command calibrate_command() {
           .options = {{"model", "NAME", "a name of kvtide show models or a config.json"},
                       {"gpu", "NAME", "a name of kvtide show gpus"},
                       {"tensor-parallel", "N", "GPUs of the server (its log's, else 1)"},
+                      {"preset", "NAME", "its cache's type, of kvtide show presets (its log's, else none)"},
                       {"max-num-seqs", "N", "its batch limit (its log's, else 256)"},
                       {"max-num-batched-tokens", "N", "its tokens a step (its log's, else 8192)"},
                       {"json", "", "one JSON document on stdout"}},

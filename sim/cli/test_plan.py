@@ -117,6 +117,17 @@ def test_calibrate_fits_every_second_run_and_says_how_well_the_others_fit(tmp_pa
     assert text.count("held out") >= 3 and "calibration: {step_factor:" in text
 
 
+def test_calibrate_offers_no_constants_that_predict_worse(tmp_path):
+    """Runs alternate between a fast and a slow server: what fits the first is wrong for those held out."""
+    log = tmp_path / "bench.log"
+    log.write_text("".join(BENCHMARK.format(rate=1, ttft=ttft, tpot=tpot) for ttft, tpot in ((10, 0.9), (60, 9)) * 2))
+    done = kvtide("calibrate", log, "--model", "smollm2-135m", "--gpu", "l4")
+    assert "no calibration is offered" in done.stdout and "calibration: {" not in done.stdout
+    assert "Assumed, neither given nor in a log: --tensor-parallel, --preset" in done.stdout
+    assert "right number of GPUs (--tensor-parallel 1)" in done.stdout
+    assert json.loads(kvtide("calibrate", log, "--model", "smollm2-135m", "--gpu", "l4", "--json").stdout)["is_worse"] is True
+
+
 def test_calibrate_names_what_a_log_lacks(tmp_path):
     log = tmp_path / "bench.log"
     log.write_text("INFO: started\n")

@@ -9,6 +9,7 @@ namespace {
 constexpr double kSmallestFactor = 0.5, kLargestFactor = 2;
 constexpr double kMostQueueing = 0.5;     // of a TTFT that an offset is taken from
 constexpr double kLargestGapShare = 0.5;  // of the shortest measured time a token
+constexpr double kSameError = 0.01;       // smaller differences between errors tell nothing
 
 double square(double value) {
   return value * value;
@@ -54,6 +55,13 @@ Picoseconds CalibratedStepTime::duration(const serving::StepShape& shape) {
 Picoseconds CalibratedStepTime::decode_run(std::int64_t num_decodes, std::int64_t kv_tokens, std::int64_t steps) {
   return from_seconds(to_seconds(base_.decode_run(num_decodes, kv_tokens, steps)) * calibration_.step_factor +
                       calibration_.step_gap * static_cast<double>(steps));
+}
+
+bool CalibrationOutcome::is_worse() const {
+  const auto known = [](double error) { return std::isnan(error) ? 0 : error; };
+  const auto both = [&](const CalibrationError& error) { return std::hypot(known(error.tpot), known(error.ttft)); };
+  return known(held_out_after.tpot) > known(held_out_before.tpot) + kSameError ||
+         both(held_out_after) > both(held_out_before) + kSameError;
 }
 
 CalibrationOutcome calibrate(const std::vector<MeasuredRun>& runs, const PredictRun& predict) {

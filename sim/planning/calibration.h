@@ -55,6 +55,10 @@ struct CalibrationOutcome {
   std::size_t num_fitted = 0, num_held_out = 0;
   std::size_t num_offsets = 0;  ///< fitted runs whose TTFT told ttft_offset; 0: it stays 0
   std::vector<PredictedRun> predicted_before, predicted_after;  ///< [run]
+
+  /// Whether held-out runs are predicted worse with the constants than without: TPOT, to which steps are fitted, or the squares of both
+  /// errors together, by more than 0.01; what was not measured is left out. Example: TPOT 5 % -> 2 %, TTFT 34 % -> 67 %: worse.
+  [[nodiscard]] bool is_worse() const;
 };
 
 /// @param runs  at least one

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <variant>
 
 #include "base/error.h"
 #include "base/quoted_text.h"
@@ -63,10 +64,16 @@ experiment::Run run_of(const BenchmarkedServer& server) {
       "name: calibration\nmodel: {}\ngpu: {}\ntrace: {{synthetic: {{kind: uniform, tokens: 256}}}}\ntensor_parallel: "
       "{}\n"
       "workload: {{poisson: {{rate: \"1 /s\", input_tokens: 1, output_tokens: 1}}}}\n"
-      "engine: {{max_num_seqs: {}, max_num_batched_tokens: {}}}\n",
+      "engine: {{max_num_seqs: {}, max_num_batched_tokens: {}}}\ncompression: {}\n",
       quoted_text(server.model), quoted_text(server.gpu), server.tensor_parallel, server.max_num_seqs,
-      server.max_num_batched_tokens);
-  return experiment::parse_experiment(yaml, "calibrate", ".").runs.front();
+      server.max_num_batched_tokens, server.compression);
+  const experiment::Run run = experiment::parse_experiment(yaml, "calibrate", ".").runs.front();
+  for (const kv::Stage& stage : run.setting.compression.stages) {
+    if (std::holds_alternative<kv::Quantize>(stage)) continue;
+    throw InputError(fmt::format(
+        "calibrate: what the cache {} holds depends on its content: only element types are taken", server.compression));
+  }
+  return run;
 }
 
 }  // namespace
@@ -75,17 +82,19 @@ PredictRun predict_on(const BenchmarkedServer& server) {
   const experiment::Run run = run_of(server);
   const Model model = load_model(server.model);
   auto gpu = std::make_shared<gpu::Gpu>(gpu::load_gpu_profile(server.gpu), run.setting.fidelity);
-  const serving::MemoryAccount account = experiment::memory_account(run, model, gpu->profile(), 1);
-  const serving::CacheGrowth growth =
-      experiment::cache_growth(model, kv::Compression{}, experiment::CompressedShare{}, run.setting.context_tokens);
+  const kv::Compression& setting = run.setting.compression;
+  const std::int64_t context = run.setting.context_tokens;
+  const experiment::CompressedShare share =
+      experiment::compressed_share(run, setting, model, kv::RecordedScores{}, context);
+  const serving::MemoryAccount account = experiment::memory_account(run, model, gpu->profile(), share.bytes);
+  const serving::CacheGrowth growth = experiment::cache_growth(model, setting, share, context);
   serving::EngineSettings engine{.num_blocks = account.num_blocks(run.setting.page_size, growth),
                                  .block_size = run.setting.page_size,
                                  .max_num_seqs = server.max_num_seqs,
                                  .max_num_batched_tokens = server.max_num_batched_tokens,
                                  .growth = growth};
   auto base = std::make_shared<serving::MachineStepTime>(
-      *gpu,
-      experiment::step_options(run, kv::Compression{}, model, kv::RecordedScores{}, 1, run.setting.context_tokens));
+      *gpu, experiment::step_options(run, setting, model, kv::RecordedScores{}, share.bytes, context));
   return [gpu, base, engine](const MeasuredRun& measured, const Calibration& calibration) {
     CalibratedStepTime step_time(*base, calibration);
     if (measured.decode_sequences > 0) {

@@ -36,6 +36,14 @@ TEST(ServerLog, AStepFollowsFromRequestsAndRate) {
   EXPECT_TRUE(std::isnan(log.decodes[0].mean_ttft));
 }
 
+TEST(ServerLog, TheStartUpTellsTheCachesType) {
+  const std::string lines = stats(0, 512, 16, 0, 10) + stats(0, 512, 16, 0, 10);
+  EXPECT_EQ(read_server_log(kStart + lines, "log").compression, "none");
+  std::string quantized = kStart;
+  quantized.insert(quantized.find("'max_num_seqs'"), "'kv_cache_dtype': 'fp8', ");
+  EXPECT_EQ(read_server_log(quantized + lines, "log").compression, "{preset: fp8}");
+}
+
 TEST(ServerLog, StepsWithPromptsOrQueuesOrChangesAreLeftOut) {
   const std::string busy = stats(100, 512, 16, 0, 10) + stats(0, 512, 16, 3, 10) + stats(0, 500, 15, 0, 10);
   try {
