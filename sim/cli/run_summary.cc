@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <vector>
@@ -88,6 +90,54 @@ std::string period_cell(const Summary& summary, std::size_t run) {
   return kind == "none" ? "none" : plain(summary.number("period", run));
 }
 
+std::string loss_mean_cell(const Summary& summary, std::size_t run) {
+  const double error = summary.number("loss_mean_error", run);  // only shares are sampled: "4.1% +- 0.32%"
+  return loss_cell(summary.text("loss_metric", run), summary.number("loss_mean", run)) +
+         (error > 0 ? fmt::format(" +- {:.2g}%", 100 * error) : "");
+}
+
+std::string number_with(double value, const char* unit) {
+  return std::isfinite(value) ? fmt::format("{:.3g}{}", value, unit) : "-";
+}
+
+struct ShownColumn {
+  const char* title;
+  std::string (*cell)(const Summary& summary, std::size_t run);  ///< "-" where it was not measured
+};
+
+constexpr std::array kShown{
+    ShownColumn{"memory saved",
+                [](const Summary& of, std::size_t run) { return percent(of.number("memory_saving", run)); }},
+    ShownColumn{"decode speed-up",
+                [](const Summary& of, std::size_t run) {
+                  const double speedup = of.number("decode_speedup", run);
+                  return std::isfinite(speedup) ? fmt::format("{:.2f}x", speedup) : std::string("-");
+                }},
+    ShownColumn{"most sequences",
+                [](const Summary& of, std::size_t run) { return plain(of.number("max_sequences", run)); }},
+    ShownColumn{"requests/s",
+                [](const Summary& of, std::size_t run) { return number_with(of.number("requests_per_s", run), ""); }},
+    ShownColumn{"goodput/s",
+                [](const Summary& of, std::size_t run) { return number_with(of.number("goodput_per_s", run), ""); }},
+    ShownColumn{"TTFT p95",
+                [](const Summary& of, std::size_t run) { return number_with(of.number("ttft_p95_s", run), " s"); }},
+    ShownColumn{"TPOT p95", [](const Summary& of,
+                               std::size_t run) { return number_with(1e3 * of.number("tpot_p95_s", run), " ms"); }},
+    ShownColumn{"loss mean", &loss_mean_cell},
+    ShownColumn{"loss worst",
+                [](const Summary& of, std::size_t run) {
+                  return loss_cell(of.text("loss_metric", run), of.number("loss_worst", run));
+                }},
+    ShownColumn{"period", &period_cell},
+};
+
+bool is_measured(const Summary& summary, const ShownColumn& column) {
+  for (std::size_t run = 0; run < summary.num_runs; ++run) {
+    if (column.cell(summary, run) != "-") return true;
+  }
+  return false;
+}
+
 Table table_of(const Summary& summary) {
   std::vector<Table::Column> columns{{"run", Align::right}};
   std::vector<std::string> swept;
@@ -96,9 +146,10 @@ Table table_of(const Summary& summary) {
     swept.push_back(name);
     columns.push_back({short_title(name), Align::left});
   }
-  for (const char* title : {"memory saved", "decode speed-up", "most sequences", "loss mean", "loss worst", "period"}) {
-    columns.push_back({title, Align::right});
-  }
+  std::vector<ShownColumn> measured;
+  std::ranges::copy_if(kShown, std::back_inserter(measured),
+                       [&](const ShownColumn& column) { return is_measured(summary, column); });
+  for (const ShownColumn& column : measured) columns.push_back({column.title, Align::right});
   columns.push_back({"how surely", Align::left});
   Table table(columns);
   for (std::size_t run = 0; run < summary.num_runs; ++run) {
@@ -108,23 +159,40 @@ Table table_of(const Summary& summary) {
                     : summary.integers.contains(name) ? fmt::format("{}", summary.integers.at(name)[run])
                                                       : plain(summary.number(name, run)));
     }
-    const double speedup = summary.number("decode_speedup", run);
-    row.push_back(percent(summary.number("memory_saving", run)));
-    row.push_back(std::isfinite(speedup) ? fmt::format("{:.2f}x", speedup) : "-");
-    row.push_back(plain(summary.number("max_sequences", run)));
-    const std::string metric = summary.text("loss_metric", run);
-    const double error = summary.number("loss_mean_error", run);
-    // Only shares are sampled: "4.1% +- 0.32%".
-    row.push_back(loss_cell(metric, summary.number("loss_mean", run)) +
-                  (error > 0 ? fmt::format(" +- {:.2g}%", 100 * error) : ""));
-    row.push_back(loss_cell(metric, summary.number("loss_worst", run)));
-    row.push_back(period_cell(summary, run));
+    for (const ShownColumn& column : measured) row.push_back(column.cell(summary, run));
     const std::string status = summary.text("status", run);
     row.push_back(status == "ok" ? summary.text("period_certainty", run)
                                  : fmt::format("{}: {}", status, summary.text("status_reason", run)));
     table.add_row(row);
   }
   return table;
+}
+
+bool has_number(const Summary& summary, const char* column) {
+  for (std::size_t run = 0; run < summary.num_runs; ++run) {
+    if (std::isfinite(summary.number(column, run))) return true;
+  }
+  return false;
+}
+
+/// What the table's titles mean, those that it has.
+std::string legend(const Summary& summary) {
+  std::string text;
+  if (has_number(summary, "memory_saving"))
+    text += "memory saved: of the KV cache, metadata and page rounding included. ";
+  if (has_number(summary, "loss_mean")) {
+    std::set<std::string> metrics;
+    for (std::size_t run = 0; run < summary.num_runs; ++run) metrics.insert(summary.text("loss_metric", run));
+    metrics.erase("");
+    const bool is_mass = metrics.empty() || metrics == std::set<std::string>{"mass_loss"};
+    text += fmt::format(
+        "loss: {},\nmean (weighted by attention) and worst span. ",
+        is_mass ? "share of a position's attention that is lost" : fmt::format("{}", fmt::join(metrics, ", ")));
+  }
+  if (has_number(summary, "max_sequences")) text += "most sequences: of this context at once. ";
+  if (has_number(summary, "requests_per_s"))
+    text += "TTFT: time to the first token, TPOT: between\ntokens after it; goodput: requests within every objective of slo. ";
+  return text + "kvtide explain COLUMN tells more.\n";
 }
 
 /// What the columns say of the cache without compression; empty when that was not measured or is not the same for all.
@@ -203,20 +271,9 @@ std::string run_summary_text(const std::string& path, bool use_color) {
       out += fmt::format("{}\n{}", title, use_color ? fmt::format("\033[36m{}\033[0m", plot) : plot);
     }
   }
-  if (const std::string spread = planning::text_spread_sentence();
-      !spread.empty() && std::ranges::find(summary.order, "loss_mean") != summary.order.end()) {
+  if (const std::string spread = planning::text_spread_sentence(); !spread.empty() && has_number(summary, "loss_mean"))
     out += fmt::format("\nlosses are {}.\n", spread);
-  }
-  std::set<std::string> metrics;
-  for (std::size_t run = 0; run < summary.num_runs; ++run) metrics.insert(summary.text("loss_metric", run));
-  metrics.erase("");
-  const bool is_mass = metrics.empty() || metrics == std::set<std::string>{"mass_loss"};
-  out += fmt::format(
-      "\nmemory saved: of the KV cache, metadata and page rounding included. loss: {},\n"
-      "mean (weighted by attention) and worst span. most sequences: of this context at once. kvtide explain COLUMN "
-      "tells more.\n",
-      is_mass ? "share of a position's attention that is lost" : fmt::format("{}", fmt::join(metrics, ", ")));
-  return out;
+  return out + "\n" + legend(summary);
 }
 
 std::string run_summary_json(const std::string& path) {
