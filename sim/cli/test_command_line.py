@@ -389,7 +389,7 @@ def test_on_a_terminal_the_table_begins_on_a_line_of_its_own(tmp_path):
         shown += part
     os.close(leader)
     assert process.wait(timeout=60) == 0
-    header = next(line for line in shown.decode().split("\r\n") if "memory saved" in line)
+    header = next(line for line in shown.decode().split("\r\n") if "loss worst" in line)
     assert header.split("\x1b[K")[-1].lstrip().startswith("run"), shown  # what stood before that is wiped
 
 

@@ -9,6 +9,7 @@
 #include "experiment/last_within.h"
 #include "experiment/loss_evaluation.h"
 #include "experiment/served_decode.h"
+#include "experiment/served_engine.h"
 #include "kv/partition.h"
 
 namespace kvtide::experiment {
@@ -120,6 +121,12 @@ double peak_bytes(const Run& run, const kv::Compression& setting, const Model& m
   return peak;
 }
 
+/// A run that serves requests leaves the cache what its engine does.
+Bytes capacity_of(const Run& run, const Model& model, const gpu::GpuProfile& profile) {
+  if (!run.setting.serving) return kv_capacity(profile, weight_bytes_per_gpu(model, run.setting));
+  return static_cast<Bytes>(std::max(0.0, memory_account(run, model, profile, 1.0).kv_bytes()));
+}
+
 void add_memory(const Run& run, const kv::Compression& setting, const Model& model, const gpu::Gpu& gpu,
                 const kv::RecordedScores& scores, RunResult& result) {
   const std::int64_t context = run.setting.context_tokens;
@@ -133,7 +140,7 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
     result.warnings.push_back(fmt::format(
         "the trace has no free block of {} positions: which served blocks stay is arbitrary", setting.block_size));
   }
-  const Bytes capacity = kv_capacity(gpu.profile(), weight_bytes_per_gpu(model, run.setting));
+  const Bytes capacity = capacity_of(run, model, gpu.profile());
   const double of_gpu = fullest_gpu_bytes(served, model, run.setting);
   const auto sequences = [capacity](double gpu_bytes) {
     return gpu_bytes == 0 ? 0.0 : std::floor(static_cast<double>(capacity) / gpu_bytes);

@@ -44,6 +44,23 @@ TEST(MachineEvaluation, TheLargestOfUnevenPipelineStagesDecides) {
   EXPECT_EQ(on(31).at("weight_bytes_per_gpu"), on(16).at("weight_bytes_per_gpu"));
 }
 
+// Both halves of a run that serves have one memory: 131,072 B a token of Llama-3.1-8B, in pages of 16 of which one is the null page. A
+// twentieth of the GPU more for the engine is a twentieth more for the cache.
+TEST(MachineEvaluation, ARunThatServesHasTheMemoryOfItsEngine) {
+  const auto with = [](const std::string& share) {
+    return numbers(
+        "context_tokens: 4096\nfidelity: roofline\nmeasure: [memory, serving]\n"
+        "workload: {closed_loop: {users: 2, input_tokens: 64, output_tokens: 8, requests: 2}}\n"
+        "engine: {kind: vllm, gpu_memory_utilization: " +
+        share + "}\n");
+  };
+  const auto less = with("0.9"), more = with("0.95");
+  const double pages = less.at("kv_capacity_bytes") / (16 * 131072.0);
+  EXPECT_GE(pages, less.at("serving_kv_tokens") / 16);
+  EXPECT_LE(pages, less.at("serving_kv_tokens") / 16 + 2);
+  EXPECT_NEAR(more.at("kv_capacity_bytes") - less.at("kv_capacity_bytes"), 0.05 * less.at("gpu_memory_bytes"), 1);
+}
+
 // In every layer KV heads 0..3 of 8 keep all, 4..7 only 64 + 256 tokens. Engines divide heads in order: the first half of the ranks has whole
 // heads alone, is as full as without compression, and the others wait for it at every all-reduce. On one GPU half is saved, less the pages of 320.
 TEST(MachineEvaluation, ARankOfWholeHeadsGainsNothing) {
