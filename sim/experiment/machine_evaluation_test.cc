@@ -1,6 +1,8 @@
 #include "experiment/machine_evaluation.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -64,7 +66,7 @@ TEST(MachineEvaluation, ARunThatServesHasTheMemoryOfItsEngine) {
 // In every layer KV heads 0..3 of 8 keep all, 4..7 only 64 + 256 tokens. Engines divide heads in order: the first half of the ranks has whole
 // heads alone, is as full as without compression, and the others wait for it at every all-reduce. On one GPU half is saved, less the pages of 320.
 TEST(MachineEvaluation, ARankOfWholeHeadsGainsNothing) {
-  const auto file = std::filesystem::temp_directory_path() / "kvtide-whole-heads.tsv";
+  const auto file = std::filesystem::temp_directory_path() / fmt::format("kvtide-whole-heads-{}.tsv", ::getpid());
   {
     std::ofstream table(file);
     for (int layer = 0; layer < 32; ++layer) table << "0.9\t0.9\t0.9\t0.9\t0.1\t0.1\t0.1\t0.1\n";
