@@ -39,7 +39,9 @@ constexpr std::array kColumns{
     Column{"max_sequences", kNumber, "1", "Sequences of this context that fit at once, compressed"},
     Column{"max_context_tokens_full", kNumber, "token", "Longest context that fits at this batch without compression"},
     Column{"max_context_tokens", kNumber, "token", "Longest context that fits at this batch, compressed"},
-    Column{"kv_bound", kNumber, "1", "1 when the KV cache is what limits concurrency or decode time, else 0"},
+    Column{"kv_bound", kNumber, "1",
+           "1 when the KV cache limits this batch: twice as many sequences do not fit, or attention takes over half of "
+           "a step"},
     Column{"loss_metric", kText, "1", "The chosen loss: mass_loss, output_loss or bits_lost"},
     Column{"loss_mean", kNumber, kLossUnits,
            "Attention-weighted mean of the chosen loss over positions; with heads: reader the share of attention lost"},
