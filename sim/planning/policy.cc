@@ -42,8 +42,8 @@ Policy measure_policy(const Plan& plan, const PolicyChoice& choice, const Traffi
   }
   policy.setting = experiment::resolved_compression(policy.run, trace);
   policy.scores = experiment::scores_for(policy.setting, policy.run.setting.layer_budget, trace);
-  const auto context =
-      std::clamp<std::int64_t>(std::llround(traffic.mean_context()), 16, std::max<std::int64_t>(16, traffic.longest));
+  const auto context = std::clamp<std::int64_t>(std::llround(traffic.mean_context()), 16,
+                                                std::max<std::int64_t>(16, traffic.longest.total));
   policy.share = experiment::compressed_share(policy.run, policy.setting, model, *policy.scores, context);
   policy.growth = experiment::cache_growth(model, policy.setting, policy.share, context);
   policy.context = context;

@@ -29,7 +29,7 @@ bool assumes_memory_overhead(const experiment::ServingSetting& setting) {
   return setting.num_blocks == 0 && !(setting.engine == "sglang" && setting.memory_share > 0);
 }
 
-Replica::Replica(experiment::Run run, const Policy& policy, const Model& model, gpu::Gpu& gpu, std::int64_t longest,
+Replica::Replica(experiment::Run run, const Policy& policy, const Model& model, gpu::Gpu& gpu, const Longest& longest,
                  const Calibration& calibration, const Assumptions& assumptions)
     : run_(std::move(run)),
       policy_(policy),
@@ -63,10 +63,11 @@ void Replica::set_max_num_seqs(std::int64_t max_num_seqs) {
                                  format_bytes(needed - account_.budget_bytes())));
   }
   std::int64_t blocks = asked.num_blocks;
-  if (blocks == 0) {
-    blocks = account_.num_blocks(longest_, growth_, asked.max_num_batched_tokens);
+  if (blocks == 0 && asked.engine == "vllm") {  // does not start, whatever a policy would evict
+    blocks = account_.num_blocks(longest_.total, growth_, asked.max_num_batched_tokens);
   } else {
-    check_given_blocks(blocks);
+    if (blocks == 0) blocks = account_.num_blocks(run_.setting.page_size, growth_);
+    check_blocks(blocks);
   }
   if (assumptions_.has_unlimited_cache) blocks = kManyBlocks;
   engine_ = experiment::engine_settings(run_, account_, blocks, growth_);
@@ -89,15 +90,16 @@ void Replica::set_max_num_seqs(std::int64_t max_num_seqs) {
 }
 
 /// What Scheduler::add() refuses, before anything is replayed. The last token's entry is never stored.
-void Replica::check_given_blocks(std::int64_t blocks) const {
+void Replica::check_blocks(std::int64_t blocks) const {
   const std::int64_t size = run_.setting.page_size, usable = blocks - 1;
-  const std::int64_t needed = growth_.most_blocks(longest_ - 1, run_.setting.serving->max_num_batched_tokens, size);
+  const std::int64_t needed =
+      growth_.most_blocks(longest_.prompt, longest_.total - 1, run_.setting.serving->max_num_batched_tokens, size);
   if (needed <= usable) return;
   throw InputError(fmt::format("one request of {} tokens needs {} blocks of {} tokens, the cache has {}: short by {}",
-                               longest_, needed, size, usable, needed - usable));
+                               longest_.total, needed, size, usable, needed - usable));
 }
 
-void Replica::assume(const Assumptions& assumptions, std::int64_t longest) {
+void Replica::assume(const Assumptions& assumptions, const Longest& longest) {
   KVTIDE_ASSERT(assumptions.has_free_attention == assumptions_.has_free_attention, "reading the cache has been priced");
   assumptions_ = assumptions;
   longest_ = longest;
@@ -166,8 +168,8 @@ const std::vector<StepCost>& Replica::step_costs() {
 /// Of a full cache, as long sequences as there are and as many sequences as there may be: what is paid once a kernel weighs least there.
 double Replica::seconds_per_entry() {
   double least = std::numeric_limits<double>::infinity();
-  const std::int64_t shortest = std::clamp<std::int64_t>(kv_tokens() / engine_.max_num_seqs, 1, longest_);
-  for (const std::int64_t length : {longest_, shortest}) {
+  const std::int64_t shortest = std::clamp<std::int64_t>(kv_tokens() / engine_.max_num_seqs, 1, longest_.total);
+  for (const std::int64_t length : {longest_.total, shortest}) {
     std::int64_t count = engine_.max_num_seqs;  // windows alone do not grow with the length
     if (engine_.growth.has_whole_layers) count = std::clamp<std::int64_t>(kv_tokens() / length, 1, count);
     const gpu::BatchShape alone{.decode_lengths = std::vector(static_cast<std::size_t>(count), length), .chunks = {}};

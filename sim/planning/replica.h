@@ -36,14 +36,14 @@ class Replica {
  public:
   /// @param run  the policy's, on this GPU type and number of ranks  @param gpu, policy, model  outlive this object
   /// @throws InputError  the weights or one request do not fit, with what is short
-  Replica(experiment::Run run, const Policy& policy, const Model& model, gpu::Gpu& gpu, std::int64_t longest,
+  Replica(experiment::Run run, const Policy& policy, const Model& model, gpu::Gpu& gpu, const Longest& longest,
           const Calibration& calibration, const Assumptions& assumptions = {});
 
   /// The engine's limit of running sequences. @throws InputError as the constructor
   void set_max_num_seqs(std::int64_t max_num_seqs);
 
   /// The same engine in a changed world; what a step costs stays. @throws InputError as the constructor
-  void assume(const Assumptions& assumptions, std::int64_t longest);
+  void assume(const Assumptions& assumptions, const Longest& longest);
 
   /// Stops as soon as an objective is broken whatever follows; then the latencies are not known.
   [[nodiscard]] Experience serve(const serving::RequestTrace& requests, const std::vector<Objective>& objectives);
@@ -69,7 +69,7 @@ class Replica {
   [[nodiscard]] std::int64_t longest_context() const;
 
  private:
-  void check_given_blocks(std::int64_t blocks) const;
+  void check_blocks(std::int64_t blocks) const;
   [[nodiscard]] const std::vector<StepCost>& step_costs();
   [[nodiscard]] double seconds_per_entry();
   [[nodiscard]] double seconds_per_prompt(double tokens);
@@ -78,7 +78,7 @@ class Replica {
   const Policy& policy_;
   const Model& model_;
   gpu::Gpu& gpu_;
-  std::int64_t longest_;
+  Longest longest_;
   Assumptions assumptions_;
   experiment::CompressedShare share_;  // with this number of ranks
   serving::CacheGrowth growth_;

@@ -21,7 +21,7 @@ struct Parts {
         policy(measure_policy(plan, plan.policies[0], load_traffic(*run.setting.serving, model, 1), model,
                               experiment::TraceInputs(run.setting.trace, run.setting.loss, 1))) {}
   [[nodiscard]] Replica replica(std::int64_t longest, double memory_overhead = 1) {
-    return {run, policy, model, gpu, longest, {}, {.memory_overhead = memory_overhead}};
+    return {run, policy, model, gpu, {longest, longest}, {}, {.memory_overhead = memory_overhead}};
   }
 
   Plan plan;
@@ -78,6 +78,18 @@ TEST_F(Windows, ThePercentileOfRequestsAloneIsThatOfAllOfThem) {
   const std::vector<Objective> fast{{.metric = Metric::ttft, .percentile = 90, .seconds = 30e-3}};
   EXPECT_TRUE(alone(200, fast).is_good());
   EXPECT_FALSE(alone(201, fast).is_good());
+}
+
+// Blocks of 16 keep a quarter: 400 tokens, most of them an answer, hold 400 / 4 = 100 and the block that is being filled, 8 blocks. A prompt is
+// whole while it is computed: 304 tokens are the 19 blocks beside the null block.
+TEST(GivenBlocks, HoldAnAnswerAsItIsEvicted) {
+  Parts parts{"smollm2-135m", "l4", "{num_blocks: 20}"};
+  parts.policy.growth = {.keep_ratio = 0.25, .interval = 16};
+  const auto replica = [&](const Longest& longest) {
+    return Replica(parts.run, parts.policy, parts.model, parts.gpu, longest, {});
+  };
+  EXPECT_NO_THROW((void)replica({.prompt = 304, .total = 401}));
+  EXPECT_THROW((void)replica({.prompt = 305, .total = 401}), InputError);
 }
 
 // SGLang keeps back 512 MB + 1.5 MB a token of a step of 8,192 + 1 / 8 GB = 12.925 GB; a fifth of that is 2.585 GB, or 112,196 tokens of

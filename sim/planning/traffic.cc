@@ -16,11 +16,12 @@ constexpr std::int64_t kBlockTokens = 16;  // of ids of drawn prefixes
 
 void summarize(Traffic& traffic) {
   double input = 0, output = 0;
-  traffic.longest = 0;
+  traffic.longest = {};
   for (const serving::Request& request : traffic.trace.requests) {
     input += static_cast<double>(request.input_tokens);
     output += static_cast<double>(request.output_tokens);
-    traffic.longest = std::max(traffic.longest, request.input_tokens + request.output_tokens);
+    traffic.longest.prompt = std::max(traffic.longest.prompt, request.input_tokens);
+    traffic.longest.total = std::max(traffic.longest.total, request.input_tokens + request.output_tokens);
   }
   const auto count = static_cast<double>(traffic.trace.requests.size());
   traffic.mean_input = input / count;

@@ -14,12 +14,17 @@
 
 namespace kvtide::planning {
 
+/// Of all requests, tokens; the longest prompt need not be that of the longest request.
+struct Longest {
+  std::int64_t prompt = 0, total = 0;
+};
+
 struct Traffic {
   serving::RequestTrace trace;
   double mean_rate =
       0;  ///< requests/s, rate_scale included; of poisson and gamma what was asked for, not what a draw came to
   double mean_input = 0, mean_output = 0;
-  std::int64_t longest = 0;  ///< prompt and output, tokens
+  Longest longest;
   std::int64_t truncated = 0, dropped = 0;
 
   /// Tokens in the cache of a request half way through its output.

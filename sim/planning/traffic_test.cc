@@ -95,7 +95,8 @@ TEST(LongerOutputs, RoundToWholeTokensAndNeverToNone) {
   EXPECT_EQ(with_longer_outputs(traffic, 1.3).trace.requests[0].output_tokens, 3);  // 2.6
   EXPECT_EQ(with_longer_outputs(traffic, 0.1).trace.requests[0].output_tokens, 1);  // 0.2
   // 10 + 3 .. 80 + 3
-  EXPECT_EQ(with_longer_outputs(traffic, 1.3).longest, 83);
+  EXPECT_EQ(with_longer_outputs(traffic, 1.3).longest.total, 83);
+  EXPECT_EQ(with_longer_outputs(traffic, 1.3).longest.prompt, 80);
 }
 
 }  // namespace
