@@ -92,11 +92,13 @@ void print_finding(const DiagnosedScan& diagnosed) {
     for (const loss::Interval& interval : found.danger.intervals) {
       intervals.push_back(fmt::format("{:g} to below {:g}", interval.begin, interval.end));
     }
-    fmt::print("danger      {}\n",
-               intervals.empty()
-                   ? "nowhere below one half"
-                   : fmt::format("{} {} mod {:g} = {} ({:.1f} % of places)", to_string(scan.axis), "",
-                                 found.danger.period, fmt::join(intervals, ", "), 100 * found.danger.share));
+    fmt::print(
+        "danger      {}\n",
+        intervals.empty()
+            ? (found.failing.empty() ? "nowhere below one half"
+                                     : "at no phase below one half on average; failing places lie at all of them")
+            : fmt::format("{} {} mod {:g} = {} ({:.1f} % of places)", to_string(scan.axis), "", found.danger.period,
+                          fmt::join(intervals, ", "), 100 * found.danger.share));
   } else if (!found.failing.empty()) {
     std::vector<std::string> runs;
     constexpr std::size_t kShown = 8;
@@ -150,7 +152,11 @@ void print_comparison(const loss::ScanComparison& change, const DiagnosedScan& b
     return one.diagnosis.period.is_found() ? fmt::format("{:g}", one.diagnosis.period.search.period)
                                            : std::string("none");
   };
-  fmt::print("\nAfter against before: {}\n", to_string(change.verdict));
+  const bool is_mean_same =
+      change.verdict == loss::ScanChange::same || change.verdict == loss::ScanChange::period_changed;
+  fmt::print("\nAfter against before: {} in the mean{}\n",
+             to_string(is_mean_same ? loss::ScanChange::same : change.verdict),
+             change.period == loss::PeriodChange::none ? "" : fmt::format("; period {}", to_string(change.period)));
   fmt::print("mean loss   {:+.4g} {} over {} common places (p {:.4f}, {} random sign flips)\n", change.mean_loss_change,
              unit_of(after.scan.measure), change.common_places, change.p, change.flips);
   fmt::print("worst       {:+.4g} at {:g}; {} places newly fail, {} newly answer\n", change.worst_loss_change,

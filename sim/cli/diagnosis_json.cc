@@ -127,10 +127,11 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
 std::string comparison_json(const loss::ScanComparison& comparison) {
   return fmt::format(
       R"({{"verdict": "{}", "common_places": {}, "mean_loss_change": {}, "worst_loss_change": {}, "worst_change_at": {}, )"
-      R"("newly_failing": {}, "newly_right": {}, "stability_change": {}, "p": {}, "sign_flips": {}}})",
+      R"("newly_failing": {}, "newly_right": {}, "stability_change": {}, "p": {}, "sign_flips": {}, "period_change": "{}"}})",
       to_string(comparison.verdict), comparison.common_places, json_number(comparison.mean_loss_change),
       json_number(comparison.worst_loss_change), json_number(comparison.worst_change_at), comparison.newly_failing,
-      comparison.newly_right, json_number(comparison.stability_change), json_number(comparison.p), comparison.flips);
+      comparison.newly_right, json_number(comparison.stability_change), json_number(comparison.p), comparison.flips,
+      to_string(comparison.period));
 }
 
 }  // namespace kvtide::cli

@@ -57,7 +57,24 @@ bool same_period(const PeriodFinding& a, const PeriodFinding& b) {
   return std::abs(a.search.period - b.search.period) <= a.search.resolution + b.search.resolution;
 }
 
+/// Is `period`, which the other scan has, absent here?
+PeriodChange absent_period(const OutsideScan& scan, double period, std::uint64_t seed, PeriodChange if_absent) {
+  const PeriodFinding asked = find_scan_period(scan.losses(), unit_of(scan.axis), seed, period);
+  const bool is_constant = std::all_of(scan.points.begin(), scan.points.end(),
+                                       [&](const ScanPoint& point) { return point.loss == scan.points.front().loss; });
+  const bool is_long_enough = scan.points.size() >= kMinScanPoints && scan.losses().extent() >= 2 * period &&
+                              period >= 2 * scan.losses().step();
+  if (is_constant && is_long_enough) return if_absent;
+  const bool is_asked = !std::isnan(asked.search.period);
+  return is_asked && asked.verdict == ScanVerdict::none ? if_absent : PeriodChange::unclear;
+}
+
 }  // namespace
+
+std::string_view to_string(PeriodChange change) {
+  constexpr std::array<std::string_view, 6> kNames{"none", "same", "cured", "appeared", "moved", "unclear"};
+  return kNames[static_cast<std::size_t>(change)];
+}
 
 std::string_view to_string(ScanChange change) {
   constexpr std::array<std::string_view, 4> kNames{"same", "better", "worse", "period_changed"};
@@ -96,6 +113,15 @@ ScanComparison compare_scans(const OutsideScan& before, const ScanDiagnosis& bef
   result.stability_change = after_diagnosis.cost.stability - before_diagnosis.cost.stability;
   result.p = sign_flip_p(differences, seed);
   result.flips = kFlips;
+  const PeriodFinding& old_period = before_diagnosis.period;
+  const PeriodFinding& new_period = after_diagnosis.period;
+  if (old_period.is_found() && new_period.is_found()) {
+    result.period = same_period(old_period, new_period) ? PeriodChange::same : PeriodChange::moved;
+  } else if (old_period.is_found()) {
+    result.period = absent_period(after, old_period.search.period, seed, PeriodChange::cured);
+  } else if (new_period.is_found()) {
+    result.period = absent_period(before, new_period.search.period, seed, PeriodChange::appeared);
+  }
   const bool flips_tell = sign_test_p(result.newly_failing, result.newly_right) <= kSure;
   const bool is_sure = result.p <= kSure || flips_tell;
   const double direction =
@@ -104,8 +130,8 @@ ScanComparison compare_scans(const OutsideScan& before, const ScanDiagnosis& bef
     result.verdict = ScanChange::worse;
   } else if (is_sure && direction < 0) {
     result.verdict = ScanChange::better;
-  } else if (before_diagnosis.period.is_found() && after_diagnosis.period.is_found() &&
-             !same_period(before_diagnosis.period, after_diagnosis.period)) {
+  } else if (result.period == PeriodChange::cured || result.period == PeriodChange::appeared ||
+             result.period == PeriodChange::moved) {
     result.verdict = ScanChange::period_changed;
   }
   return result;

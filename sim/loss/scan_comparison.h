@@ -15,6 +15,11 @@ namespace kvtide::loss {
 enum class ScanChange : std::uint8_t { same, better, worse, period_changed };
 [[nodiscard]] std::string_view to_string(ScanChange change);
 
+/// What became of the period. cured, appeared: the scan without one, asked for the other's period alone, has p > 0.05; unclear: it suspects
+/// that period, or cannot show it (too short, too coarse).
+enum class PeriodChange : std::uint8_t { none, same, cured, appeared, moved, unclear };
+[[nodiscard]] std::string_view to_string(PeriodChange change);
+
 struct ScanComparison {
   std::int64_t common_places = 0;
   double mean_loss_change = 0;   ///< after - before, over common places; above 0: worse
@@ -26,8 +31,9 @@ struct ScanComparison {
   double p = 1;                 ///< of the mean change, signs of the differences flipped at random; two-sided
   std::int64_t flips = 0;       ///< random sign flips drawn
   /// worse: p <= 0.01 and a larger mean loss, or more places newly fail than newly answer (sign test <= 0.01); better: the reverse;
-  /// period_changed: neither, and both scans have a period, not the same.
+  /// period_changed: neither, and the period is cured, appeared or moved.
   ScanChange verdict = ScanChange::same;
+  PeriodChange period = PeriodChange::none;
 };
 
 /// @param before, after  measured against the same: read_scans_to_compare()

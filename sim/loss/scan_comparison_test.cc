@@ -40,7 +40,7 @@ TEST(CompareScans, ManyNewFailuresAreWorseAndTheReverseBetter) {
 // Five one way: 2 * 2^-5 = 0.06, not sure.
 TEST(CompareScans, AFewFlipsProveNothing) {
   std::vector<double> bad(40, 1.0);
-  for (std::size_t i = 0; i < 20; i += 4) bad[i] = 0;
+  for (const std::size_t i : {1, 4, 15, 22, 37}) bad[i] = 0;  // at no period
   const ScanComparison change = compare(scan_of(std::vector<double>(40, 1.0)), scan_of(bad));
   EXPECT_EQ(change.verdict, ScanChange::same);
   EXPECT_NEAR(change.p, 0.0625, 0.01);
@@ -101,6 +101,30 @@ TEST(CompareScans, AMovedPeriodIsNamedThoughTheMeanIsEqual) {
   }
   const ScanComparison change = compare(scan_of(by_64), scan_of(by_128));
   EXPECT_EQ(change.verdict, ScanChange::period_changed);
+  EXPECT_EQ(change.period, PeriodChange::moved);
+}
+
+// Every eighth of 96 places wrong, period 64; after, 12 wrong at places without order: equal means, and no period left.
+TEST(CompareScans, ACuredPeriodIsNamedThoughTheMeanIsEqual) {
+  std::vector<double> periodic(96, 1.0);
+  std::vector<double> scattered(96, 1.0);
+  for (std::size_t i = 0; i < 96; i += 8) periodic[i] = 0;
+  for (const std::size_t i : {1, 4, 15, 22, 26, 37, 43, 54, 60, 75, 81, 94}) scattered[i] = 0;
+  const ScanComparison cured = compare(scan_of(periodic), scan_of(scattered));
+  EXPECT_EQ(cured.verdict, ScanChange::period_changed);
+  EXPECT_EQ(cured.period, PeriodChange::cured);
+  EXPECT_EQ(compare(scan_of(scattered), scan_of(periodic)).period, PeriodChange::appeared);
+  EXPECT_EQ(compare(scan_of(periodic), scan_of(std::vector<double>(96, 1.0))).period, PeriodChange::cured);
+  EXPECT_EQ(compare(scan_of(periodic), scan_of(periodic)).period, PeriodChange::same);
+  EXPECT_EQ(compare(scan_of(scattered), scan_of(scattered)).period, PeriodChange::none);
+}
+
+// 15 places of step 8 are 120 tokens, less than two cycles of 64: too short to say that the period is gone.
+TEST(CompareScans, AShortScanCuresNothing) {
+  std::vector<double> periodic(96, 1.0);
+  for (std::size_t i = 0; i < 96; i += 8) periodic[i] = 0;
+  EXPECT_EQ(compare(scan_of(periodic), scan_of(std::vector<double>(15, 1.0))).period, PeriodChange::unclear);
+  EXPECT_EQ(compare(scan_of(periodic), scan_of(std::vector<double>(16, 1.0))).period, PeriodChange::cured);
 }
 
 TEST(CompareScans, NothingInCommonIsRefused) {

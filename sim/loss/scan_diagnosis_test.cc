@@ -118,6 +118,31 @@ TEST(Symptoms, NothingIsHarmlessWhereNothingAnswers) {
   EXPECT_THAT(of(fine), ElementsAre("no_compression_seen"));
 }
 
+// Eleven perfect places are too few to say that nothing was compressed, twelve are not.
+TEST(Symptoms, AFewPlacesSayNothing) {
+  const auto of = [](std::int64_t places) {
+    const OutsideScan scan = read(correct_scan(places, 4, 64, 0));
+    return names(symptoms_of(scan, diagnose(scan)));
+  };
+  EXPECT_THAT(of(1), ::testing::IsEmpty());
+  EXPECT_THAT(of(11), ::testing::IsEmpty());
+  EXPECT_THAT(of(12), ::testing::ElementsAre("no_compression_seen"));
+}
+
+// A score that falls from 0.9 to 0.3 with dips of 0.1 every 64: the last third fails, every phase on average does not.
+TEST(Symptoms, APeriodIsNotHarmlessWherePlacesFail) {
+  std::string text = "position,score\n";
+  for (int at = 0; at < 1024; at += 4)
+    text += fmt::format("{},{}\n", at, 0.9 - 0.6 * at / 1024 - (at % 64 < 12 ? 0.1 : 0.0));
+  const OutsideScan scan = read(text);
+  const ScanDiagnosis found = diagnose(scan);
+  ASSERT_TRUE(found.period.is_found());
+  ASSERT_TRUE(found.danger.intervals.empty());
+  const auto seen = names(symptoms_of(scan, found));
+  EXPECT_THAT(seen, ::testing::Contains("period_beside_failures"));
+  EXPECT_THAT(seen, ::testing::Not(::testing::Contains("harmless_period")));
+}
+
 TEST(Symptoms, LatencySpikesHaveTheirOwnPeriod) {
   std::string text = "prefix_tokens,correct,latency_ms\n";
   RandomStream random(3, "test.latency");

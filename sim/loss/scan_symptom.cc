@@ -43,6 +43,8 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
                       "ask for something that is in one place only (a random code)",
                       "change the probe; nothing else here counts"});
   }
+  // A handful of places says nothing about the others.
+  if (scan.points.size() < kMinScanPoints) return result;
   const bool is_nothing_lost = nothing_is_lost(scan);
   if (is_nothing_lost && cost.mean_success >= kFails) {
     result.push_back({"no_compression_seen", "no loss at any place",
@@ -67,6 +69,13 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
                       "look for block_size, kv_compression, cache_budget in the engine's settings; change it: does the "
                       "period follow?",
                       "see the remedies"});
+  } else if (diagnosis.period.is_found() && cost.failing_share > 0) {
+    result.push_back({"period_beside_failures",
+                      fmt::format("losses repeat every {}, and {:.1f} % of places fail, at no phase most of them",
+                                  period_text(diagnosis.period, unit), 100 * cost.failing_share),
+                      "blocks of that size (or of a divisor) add to a loss that has another reason",
+                      "the same scan without compression: what is left of the failures?",
+                      "first the other reason; padding cannot help"});
   } else if (diagnosis.period.is_found()) {
     result.push_back({"harmless_period",
                       fmt::format("losses repeat every {}, but no place fails", period_text(diagnosis.period, unit)),
