@@ -110,6 +110,10 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
           json_number(cost.worst_loss), json_number(cost.worst_at), json_number(cost.cvar05),
           json_number(cost.failing_share), json_number(cost.stability), json_number(cost.worst_phase_over_mean),
           cost.flips),
+      fmt::format(
+          R"("noise": {{"trend_p": {}, "trend_first": {}, "trend_last": {}, "serial_p": {}, "dispersion_p": {}}})",
+          json_number(found.noise.trend_p), json_number(found.noise.first), json_number(found.noise.last),
+          json_number(found.noise.serial_p), json_number(found.noise.dispersion_p)),
       fmt::format(R"("control": {{"places": {}, "mean_success": {}, "is_valid": {}}})", found.control.places,
                   json_number(found.control.places > 0 ? found.control.mean_success : loss::kNotMeasured),
                   found.control.is_valid),

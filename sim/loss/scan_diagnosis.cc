@@ -191,6 +191,7 @@ ScanDiagnosis diagnose(const OutsideScan& scan, const DiagnosisSettings& setting
   result.cost = cost_of(scan);
   result.control = control_of(scan);
   result.failing = failing_runs(scan);
+  result.noise = place_noise(scan);
   const ScanSeries losses = scan.losses();
   result.period = find_scan_period(losses, unit_of(scan.axis), settings.seed, settings.known_block_size);
   result.is_even = is_evenly_spaced(losses);

@@ -17,6 +17,7 @@
 #include "loss/danger_zone.h"
 #include "loss/event_phase.h"
 #include "loss/outside_scan.h"
+#include "loss/place_noise.h"
 #include "loss/scan_period.h"
 #include "loss/spectral_search.h"
 
@@ -71,6 +72,7 @@ struct ScanDiagnosis {
   EventPhase failures;  ///< beside the verdict: failing places folded on the period found; no events without one
   DangerZone danger;    ///< of the period found; `period` 0 without one
   std::vector<FailingRun> failing;
+  PlaceNoise noise;  ///< do places differ by more than chance?
   ScanCost cost;
   ControlCheck control;
   PeriodFinding latency;                     ///< of latency_ms; verdict none without the column

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace kvtide::loss {
@@ -46,6 +47,10 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
   // A handful of places says nothing about the others.
   if (scan.points.size() < kMinScanPoints) return result;
   const bool is_nothing_lost = nothing_is_lost(scan);
+  const BlockDependence& blocks = diagnosis.block_dependence;
+  const PlaceNoise& noise = diagnosis.noise;
+  // A trend beside nothing else is no matter of single places.
+  const bool places_matter = diagnosis.period.is_found() || blocks.is_found() || (noise.differs() && !noise.is_trend());
   if (is_nothing_lost && cost.mean_success >= kFails) {
     result.push_back({"no_compression_seen", "no loss at any place",
                       "compression configured but not at work, or harmless for this probe",
@@ -54,7 +59,28 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
                       "start-up lines?",
                       "none needed, or switch it on; else a longer context and a probe with smaller margin"});
   }
-  if (is_prefix && cost.flips > 0) {
+  if (noise.is_trend()) {
+    const bool falls = noise.last < noise.first;
+    result.push_back(
+        {falls ? "falls_with_position" : "rises_with_position",
+         fmt::format("success {} with the place, from {:.2f} to {:.2f} on a line{}", falls ? "falls" : "rises",
+                     std::clamp(noise.first, 0.0, 1.0), std::clamp(noise.last, 0.0, 1.0),
+                     diagnosis.period.is_found() ? ", beside the period" : ", with no period"),
+         falls
+             ? "the place itself, not blocks: models answer by the place of a fact without any compression too"
+             : "the place itself, not blocks: a budget of recent tokens drops the oldest, and models answer late facts "
+               "better without any compression too",
+         "the same scan without compression: does the line stay?",
+         "if it goes: keep more, or score with the question in view; padding cannot help"});
+  } else if (!places_matter && cost.failing_share > 0 && cost.failing_share < 1 - 1e-9) {
+    result.push_back(
+        {"not_told_from_noise",
+         fmt::format("{:.1f} % of places fail, no more unevenly than chance would have it", 100 * cost.failing_share),
+         "none can be named: a bad place looks like bad luck",
+         scan.repeats > 1 ? "more repeats at each place" : "five tries or more at each place (repeated rows)",
+         "none yet"});
+  }
+  if (is_prefix && cost.flips > 0 && places_matter) {
     result.push_back(
         {"flips_with_prefix",
          fmt::format("the answer changes at {} of {} steps of {} {}", cost.flips, scan.points.size() - 1, step, unit),
@@ -83,7 +109,7 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
                       "harder probes and a longer context: does the period reach the answers?",
                       "keep, and watch the stability"});
   }
-  if (cost.mean_success >= kGoodMean && cost.worst_success <= kBadPlace) {
+  if (places_matter && cost.mean_success >= kGoodMean && cost.worst_success <= kBadPlace) {
     result.push_back({"good_mean_bad_places",
                       fmt::format("mean success {:.2f}, worst place {:.2f} (at {:g})", cost.mean_success,
                                   cost.worst_success, cost.worst_at),
@@ -101,7 +127,6 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
                       "the same scan at a milder ratio; count the free blocks (blocks kept less the protected ones)",
                       "keep more, or compress fewer layers; padding cannot help"});
   }
-  const BlockDependence& blocks = diagnosis.block_dependence;
   if (blocks.is_found()) {
     std::vector<std::string> lost;
     for (const BlockDependence::Block& block : blocks.blocks) {
@@ -116,8 +141,8 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
          "blocks are dropped before the question is seen: the same ones for every fact",
          "a prefix scan with the fact fixed: there the block size shows as a period",
          "score with the question in view, protect anchors, or keep more; padding moves the loss elsewhere"});
-  } else if (!is_prefix && !diagnosis.period.is_found() && cost.failing_share > 0 && cost.failing_share < 1 - 1e-9 &&
-             diagnosis.failing.size() <= scan.points.size() / 4) {
+  } else if (!is_prefix && !diagnosis.period.is_found() && places_matter && cost.failing_share > 0 &&
+             cost.failing_share < 1 - 1e-9 && diagnosis.failing.size() <= scan.points.size() / 4) {
     result.push_back({"depends_on_place",
                       fmt::format("{} stretches fail, at no equal distances", diagnosis.failing.size()),
                       "which block is dropped depends on the text around it, not on the place in the block",
