@@ -14,7 +14,6 @@
 #include "cli/table.h"
 #include "config/csv_table.h"
 #include "model/model.h"
-#include "planning/text_spread.h"
 
 namespace kvtide::cli {
 namespace {
@@ -52,6 +51,19 @@ std::string loss_text(const loss::OutsideScan& scan, double loss) {
   return fmt::format("{:.3g} {}", loss, unit_of(scan.measure));
 }
 
+/// A wave of a likelier chance is not told.
+constexpr double kTellingWave = 0.05;
+
+/// Narrow dips have strong harmonics: is the strongest wave one of the period found?
+/// @param extent  of the scan; two frequencies less than 1 / extent apart are one
+std::string harmonic_text(const loss::ScanDiagnosis& found, double extent) {
+  if (!found.period.is_found()) return "";
+  const double cycles = found.period.search.period / found.wave.period;
+  const double order = std::round(cycles);
+  if (order < 1 || std::abs(cycles - order) > found.period.search.period / extent) return "";
+  return order == 1 ? ": the period" : fmt::format(": harmonic {:g} of the period", order);
+}
+
 void print_finding(const DiagnosedScan& diagnosed) {
   const loss::OutsideScan& scan = diagnosed.scan;
   const loss::ScanDiagnosis& found = diagnosed.diagnosis;
@@ -83,9 +95,10 @@ void print_finding(const DiagnosedScan& diagnosed) {
     fmt::print("            {} failing places at one phase: Rayleigh p {:.1e}, H-test p {:.1e}\n",
                found.failures.events, found.failures.rayleigh_p, found.failures.h_p);
   }
-  if (found.wave.period > 0) {
-    fmt::print("            strongest wave {:.4g} {} ({} p {:.1e})\n", found.wave.period, unit,
-               found.is_even ? "Fisher g, pre-whitened," : "Lomb-Scargle, Baluev", found.wave.p);
+  if (found.wave.period > 0 && found.wave.p <= kTellingWave) {
+    fmt::print("            strongest wave {:.4g} {} ({} p {:.1e}){}\n", found.wave.period, unit,
+               found.is_even ? "Fisher g, pre-whitened," : "Lomb-Scargle, Baluev", found.wave.p,
+               harmonic_text(found, scan.losses().extent()));
   }
   if (found.period.is_found()) {
     std::vector<std::string> intervals;
@@ -122,9 +135,6 @@ void print_finding(const DiagnosedScan& diagnosed) {
   if (!std::isnan(found.latency_typical_ms)) {
     fmt::print("latency     median {:g} ms, worst {:g} ms; {}\n", found.latency_typical_ms, found.latency_worst_ms,
                found.latency.certainty);
-  }
-  if (const std::string spread = planning::text_spread_sentence(); !spread.empty() && scan.probes.size() < 2) {
-    fmt::print("carries     {}\n", spread);
   }
   for (const loss::OutsideScan::Probe& probe : scan.probes) {
     fmt::print("probe       {}: mean success {:.2f}, worst place {:.2f} ({} rows)\n", probe.type, probe.mean_success,

@@ -38,6 +38,15 @@ def test_period_danger_and_padding_of_a_clean_scan(tmp_path):
     assert "64 tokens" in text and "likely cause" in text and "Worth trying" in text
 
 
+def test_the_text_tells_a_harmonic_and_nothing_of_other_models(tmp_path):
+    # A quarter of each period is lost: waves of 32 / k tokens have strengths sin(k pi / 4) / k = 0.71, 0.5, 0.24; whitening,
+    # which takes slow waves away, leaves the second strongest.
+    text = diagnose(dips(tmp_path / "h.csv", period=32, width=8)).stdout
+    assert "period      32 tokens" in text
+    assert "harmonic 2 of the period" in text
+    assert "135M" not in text
+
+
 def test_uneven_noisy_repeated_scan_in_characters(tmp_path):
     # 128 tokens of 4 characters: period 512 characters; 10 % of the answers wrong anyway, places at random.
     draw = random.Random(7)

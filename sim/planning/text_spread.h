@@ -16,7 +16,7 @@ struct TextSpread {
 
 /// None where the file is not there. @throws InputError when it is damaged
 [[nodiscard]] std::optional<TextSpread> measured_text_spread();
-/// What `run` and `diagnose` say of figures of one text; empty where the file is not there.
+/// What `run` says of figures of one text; empty where the file is not there.
 [[nodiscard]] std::string text_spread_sentence();
 /// @param text  the file's: lines with # are comments, then a header  @param name  for messages
 [[nodiscard]] TextSpread parse_text_spread(const std::string& text, const std::string& name);
