@@ -126,8 +126,13 @@ void print_finding(const DiagnosedScan& diagnosed) {
   fmt::print("cost        mean loss {}, worst {} (at {:g}), worst 5 % {}; {:.1f} % of places fail\n",
              loss_text(scan, cost.mean_loss), loss_text(scan, cost.worst_loss), cost.worst_at,
              loss_text(scan, cost.cvar05), 100 * cost.failing_share);
-  fmt::print("stability   {:.3f} (1: the same everywhere; 0: every place always works or always fails)\n",
-             cost.stability);
+  if (std::isnan(cost.stability)) {
+    fmt::print(
+        "stability   not measured: single yes-or-no tries cannot tell a bad place from bad luck; repeat each place\n");
+  } else {
+    fmt::print("stability   {:.3f} (1: the same everywhere; 0: every place always works or always fails)\n",
+               cost.stability);
+  }
   if (found.control.places > 0) {
     fmt::print("control     {:.2f} with the fact removed: {}\n", found.control.mean_success,
                found.control.is_valid ? "the probe is brittle" : "the probe is not brittle, and proves nothing");
@@ -171,7 +176,9 @@ void print_comparison(const loss::ScanComparison& change, const DiagnosedScan& b
              unit_of(after.scan.measure), change.common_places, change.p, change.flips);
   fmt::print("worst       {:+.4g} at {:g}; {} places newly fail, {} newly answer\n", change.worst_loss_change,
              change.worst_change_at, change.newly_failing, change.newly_right);
-  fmt::print("stability   {:+.3f}; period {} -> {}\n", change.stability_change, period(before), period(after));
+  fmt::print("stability   {}; period {} -> {}\n",
+             std::isnan(change.stability_change) ? "not measured" : fmt::format("{:+.3f}", change.stability_change),
+             period(before), period(after));
   if (change.verdict == loss::ScanChange::worse && period(before) != period(after)) {
     fmt::print(
         "- worse, and the period changed\n    likely cause  another block size (or compression newly at work)\n"
@@ -215,7 +222,14 @@ bool is_gate_shut(const Arguments& arguments, const DiagnosedScan& diagnosed) {
                cost.worst_at, *limit);
     is_shut = true;
   }
-  if (const auto limit = number_option(arguments, "min-stability", 0, 1); limit && cost.stability < *limit) {
+  const auto limit = number_option(arguments, "min-stability", 0, 1);
+  if (limit && std::isnan(cost.stability)) {
+    throw InputError(
+        fmt::format("{}: --min-stability: single yes-or-no tries have no stability; repeat each place (two rows or "
+                    "more) or give scores",
+                    diagnosed.scan.origin));
+  }
+  if (limit && cost.stability < *limit) {
     fmt::print(stderr, "{}: stability {:.6g} is below {:g}\n", diagnosed.scan.origin, cost.stability, *limit);
     is_shut = true;
   }
@@ -280,7 +294,8 @@ Command diagnose_command() {
                       {"current", "X", "today's place on the axis, for padding; default: the first one scanned"},
                       {"model", "NAME", "prices remedies in bytes of this model's KV cache"},
                       {"fail-above", "X", "exit 1 when the worst loss is above X (share, score or nats)"},
-                      {"min-stability", "X", "exit 1 when the position-stability index is below X (0 to 1)"},
+                      {"min-stability", "X",
+                       "exit 1 when the position-stability index is below X (0 to 1); needs repeats or scores"},
                       {"fail-if-worse", "", "with --compare: exit 1 when after is worse"},
                       {"openmetrics", "FILE", "writes the figures for a monitor"},
                       {"seed", "N", "of surrogates and permutations; default 1"},

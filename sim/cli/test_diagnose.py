@@ -69,8 +69,13 @@ def test_gates_exit_1_on_either_side(tmp_path):
     assert diagnose(path, "--fail-above", 1).returncode == 0  # the worst loss is 1
     shut = diagnose(path, "--fail-above", 0.99)
     assert shut.returncode == 1 and "worst loss" in shut.stderr
-    assert diagnose(path, "--min-stability", 0).returncode == 0
-    assert diagnose(path, "--min-stability", 0.5).returncode == 1
+    once = diagnose(path, "--min-stability", 0.5)
+    assert once.returncode == 2 and "repeat each place" in once.stderr
+    assert json.loads(diagnose(path, "--json").stdout)["cost"]["stability"] is None
+    rows = [(at, int(at % 64 >= 10)) for at in range(0, 512, 2)]
+    twice = scan(tmp_path / "twice.csv", rows + rows)
+    assert diagnose(twice, "--min-stability", 0).returncode == 0
+    assert diagnose(twice, "--min-stability", 0.5).returncode == 1
     perfect = dips(tmp_path / "p.csv", width=0)
     assert diagnose(perfect, "--min-stability", 1, "--fail-above", 0).returncode == 0
 

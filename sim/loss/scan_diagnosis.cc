@@ -95,7 +95,12 @@ ScanCost cost_of(const OutsideScan& scan) {
   }
   cost.cvar05 = conditional_value_at_risk(std::move(loss), 0.05);
   // The correction for repeats is that of yes-or-no answers.
-  cost.stability = position_stability(success, scan.measure == ScanMeasure::correct ? scan.repeats : 1);
+  const bool is_yes_or_no = scan.measure == ScanMeasure::correct;
+  cost.stability = position_stability(success, is_yes_or_no ? scan.repeats : 1);
+  // With single tries every scan that fails somewhere has index 0, a fair coin as well as a dead block.
+  if (is_yes_or_no && scan.repeats < 2 && cost.failing_share > 0 && cost.failing_share < 1 - 1e-9) {
+    cost.stability = kNotMeasured;
+  }
   return cost;
 }
 

@@ -48,10 +48,11 @@ struct ScanCost {
   double worst_success = 0;
   double mean_loss = 0;
   double worst_loss = 0;
-  double worst_at = 0;               ///< place
-  double cvar05 = 0;                 ///< mean loss of the worst 5 % of places
-  double failing_share = 0;          ///< of places
-  double stability = 0;              ///< position-stability index
+  double worst_at = 0;       ///< place
+  double cvar05 = 0;         ///< mean loss of the worst 5 % of places
+  double failing_share = 0;  ///< of places
+  double stability =
+      0;  ///< position-stability index; NaN: single yes-or-no tries, of which some fail (0 for coins too)
   double worst_phase_over_mean = 0;  ///< of losses; NaN without a period or loss
   std::int64_t flips = 0;            ///< neighbouring places of which one fails and the other does not
 };
