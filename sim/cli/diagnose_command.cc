@@ -101,17 +101,24 @@ void print_finding(const DiagnosedScan& diagnosed) {
                harmonic_text(found, scan.losses().extent()));
   }
   if (found.period.is_found()) {
-    std::vector<std::string> intervals;
-    for (const loss::Interval& interval : found.danger.intervals) {
-      intervals.push_back(fmt::format("{:g} to below {:g}", interval.begin, interval.end));
+    const auto residues = [](const std::vector<loss::Interval>& intervals) {
+      std::vector<std::string> result;
+      for (const loss::Interval& one : intervals) {
+        result.push_back(fmt::format("{:g} to below {:g}", std::floor(one.begin), std::ceil(one.end)));
+      }
+      return fmt::format("{}", fmt::join(result, ", "));
+    };
+    const std::string fails = residues(found.danger.intervals);
+    const std::string avoid = residues(found.danger.avoid);
+    if (fails.empty()) {
+      fmt::print("danger      {}\n", found.failing.empty()
+                                         ? "nowhere below one half"
+                                         : "at no phase below one half on average; failing places lie at all of them");
+    } else {
+      fmt::print("danger      {} mod {:g} = {} ({:.1f} % of places){}\n", to_string(scan.axis), found.danger.period,
+                 fails, 100 * found.danger.share,
+                 avoid == fails ? "" : fmt::format("; perhaps {}: single failures beside, to a step beyond", avoid));
     }
-    fmt::print(
-        "danger      {}\n",
-        intervals.empty()
-            ? (found.failing.empty() ? "nowhere below one half"
-                                     : "at no phase below one half on average; failing places lie at all of them")
-            : fmt::format("{} {} mod {:g} = {} ({:.1f} % of places)", to_string(scan.axis), "", found.danger.period,
-                          fmt::join(intervals, ", "), 100 * found.danger.share));
   } else if (!found.failing.empty()) {
     std::vector<std::string> runs;
     constexpr std::size_t kShown = 8;

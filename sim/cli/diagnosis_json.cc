@@ -63,6 +63,11 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
     danger.push_back(
         fmt::format(R"({{"begin": {}, "end": {}}})", json_number(interval.begin), json_number(interval.end)));
   }
+  std::vector<std::string> avoid;
+  for (const loss::Interval& interval : found.danger.avoid) {
+    avoid.push_back(
+        fmt::format(R"({{"begin": {}, "end": {}}})", json_number(interval.begin), json_number(interval.end)));
+  }
   std::vector<std::string> failing;
   for (const loss::FailingRun& run : found.failing)
     failing.push_back(fmt::format("[{}, {}]", json_number(run.first), json_number(run.last)));
@@ -101,8 +106,8 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
       fmt::format(R"("failures": {{"events": {}, "rayleigh_r": {}, "rayleigh_p": {}, "h": {}, "h_p": {}}})",
                   found.failures.events, json_number(found.failures.length), json_number(found.failures.rayleigh_p),
                   json_number(found.failures.h), json_number(found.failures.h_p)),
-      fmt::format(R"("danger": {{"share": {}, "intervals": {}, "failing": [{}]}})", json_number(found.danger.share),
-                  list(danger, pad), fmt::join(failing, ", ")),
+      fmt::format(R"("danger": {{"share": {}, "intervals": {}, "avoid": {}, "failing": [{}]}})",
+                  json_number(found.danger.share), list(danger, pad), list(avoid, pad), fmt::join(failing, ", ")),
       fmt::format(
           R"("cost": {{"mean_success": {}, "worst_success": {}, "mean_loss": {}, "worst_loss": {}, "worst_at": {}, "cvar05": {}, )"
           R"("failing_share": {}, "stability": {}, "worst_phase_over_mean": {}, "flips": {}}})",

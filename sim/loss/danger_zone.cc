@@ -42,15 +42,58 @@ std::vector<Interval> circular_runs(const std::vector<bool>& flags, bool wanted)
   return runs;
 }
 
+/// @param step  of the scan
+std::vector<Interval> to_avoid(const OutsideScan& scan, const DangerZone& zone, double step) {
+  const double period = zone.period;
+  const auto modulo = [&](double value) { return value - period * std::floor(value / period); };
+  std::vector<Interval> result;
+  for (const Interval& interval : zone.intervals) {
+    const double beside = std::min(zone.bin_width, (period - interval.length()) / 2);
+    const double from = interval.begin - beside;
+    double begin = interval.begin;
+    double end = interval.end;
+    for (const ScanPoint& point : scan.points) {
+      if (point.success >= kFails) continue;
+      const double offset = modulo(point.at - from + 1e-9);
+      if (offset >= interval.length() + 2 * beside) continue;
+      begin = std::min(begin, from + offset);
+      end = std::max(end, from + offset + step);
+    }
+    begin = std::floor(begin + 1e-6);
+    end = std::ceil(end - 1e-6);
+    if (end - begin >= period) return {{0, period}};
+    const double turn = begin < 0 ? period : 0;
+    result.push_back({begin + turn, end + turn});
+  }
+  std::sort(result.begin(), result.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  std::vector<Interval> apart;
+  for (const Interval& interval : result) {
+    if (apart.empty() || interval.begin > apart.back().end) {
+      apart.push_back(interval);
+    } else {
+      apart.back().end = std::max(apart.back().end, interval.end);
+    }
+  }
+  // The last one may reach round into the first ones.
+  while (apart.size() > 1 && apart.back().end - period >= apart.front().begin) {
+    apart.back().end = std::max(apart.back().end, apart.front().end + period);
+    apart.erase(apart.begin());
+  }
+  if (!apart.empty() && apart.back().length() >= period) return {{0, period}};
+  return apart;
+}
+
 }  // namespace
 
 Interval DangerZone::longest_safe() const {
-  if (mean_success.empty()) return {};
+  if (avoid.empty()) return {0, period};
   Interval longest;
-  for (const Interval& run : circular_runs(dangerous_bins(mean_success), false)) {
-    if (run.length() * bin_width > longest.length()) longest = {run.begin * bin_width, run.end * bin_width};
+  for (std::size_t i = 0; i < avoid.size(); ++i) {
+    const double next = i + 1 < avoid.size() ? avoid[i + 1].begin : avoid.front().begin + period;
+    if (next - avoid[i].end > longest.length()) longest = {avoid[i].end, next};
   }
-  return longest;
+  if (longest.begin < period) return longest;
+  return {longest.begin - period, longest.end - period};
 }
 
 DangerZone danger_by_phase(const OutsideScan& scan, double period) {
@@ -86,6 +129,7 @@ DangerZone danger_by_phase(const OutsideScan& scan, double period) {
     zone.intervals.push_back({run.begin * zone.bin_width, run.end * zone.bin_width});
     zone.share += run.length() / static_cast<double>(bins);
   }
+  zone.avoid = to_avoid(scan, zone, scan.losses().step());
   return zone;
 }
 

@@ -32,7 +32,12 @@ struct DangerZone {
   double worst_success = 1;  ///< over bins
   double worst_loss = 0;     ///< over bins
 
-  /// The longest stretch of residues without danger; length 0 when all of it is dangerous, the period when none is.
+  /// What padding must leave, in whole units: the intervals, and failing places in the bins beside them, to a step beyond the last one
+  /// (bins are coarse, and how far a dip goes on between two places is not known). Example: places 5 apart, danger [0, 5.33), one more
+  /// failing place at residue 9: [0, 14). Ascending, apart; one of the whole period where nothing is safe.
+  std::vector<Interval> avoid;
+
+  /// The longest stretch of residues not to be avoided; length 0 when all of it is, the period when none is.
   [[nodiscard]] Interval longest_safe() const;
 };
 

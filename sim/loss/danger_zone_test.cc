@@ -40,6 +40,9 @@ TEST(DangerZone, IntervalMayWrap) {
   ASSERT_EQ(zone.intervals.size(), 1U);
   EXPECT_EQ(zone.intervals[0].begin, 60);
   EXPECT_EQ(zone.intervals[0].end, 70);
+  ASSERT_EQ(zone.avoid.size(), 1U);
+  EXPECT_EQ(zone.avoid[0].begin, 60);
+  EXPECT_EQ(zone.avoid[0].end, 70);
 }
 
 TEST(DangerZone, NowhereAndEverywhereAreTheEnds) {
@@ -50,6 +53,29 @@ TEST(DangerZone, NowhereAndEverywhereAreTheEnds) {
   const DangerZone everywhere = danger_by_phase(scan_of(256, 2, 64, 0, 64), 64);
   EXPECT_EQ(everywhere.share, 1);
   EXPECT_EQ(everywhere.longest_safe().length(), 0);
+}
+
+// Places 5 apart, period 64: bins of 64 / 12 = 5.33. Residues 0 to 4 always fail; of 5.33 to 10.67 only 9 does (5, which is 0.33 short of
+// it, counts to the first bin and answers, one of six there). 9 + 5 = 14.
+TEST(DangerZone, PaddingLeavesTheLastFailureBehind) {
+  OutsideScan scan = scan_of(995, 5, 64, 0, 5);
+  for (ScanPoint& point : scan.points) {
+    if (std::fmod(point.at, 64) == 9) point.success = 0;
+  }
+  const DangerZone zone = danger_by_phase(scan, 64);
+  ASSERT_EQ(zone.intervals.size(), 1U);
+  EXPECT_NEAR(zone.intervals[0].end, 64.0 / 12, 1e-9);
+  ASSERT_EQ(zone.avoid.size(), 1U);
+  EXPECT_EQ(zone.avoid[0].begin, 0);
+  EXPECT_EQ(zone.avoid[0].end, 14);
+  EXPECT_EQ(padding_out_of_danger(zone, 13), 1);
+  EXPECT_EQ(padding_out_of_danger(zone, 14), 0);
+  // A failure two bins away is another matter.
+  for (ScanPoint& point : scan.points) {
+    if (std::fmod(point.at, 64) == 9) point.success = 1;
+    if (std::fmod(point.at, 64) == 11) point.success = 0;
+  }
+  EXPECT_EQ(danger_by_phase(scan, 64).avoid[0].end, 9);  // last failure at 4
 }
 
 TEST(DangerZone, FailingRunsArePlacesAsSeen) {

@@ -18,7 +18,7 @@ struct Situation {
   const DangerZone& zone;
   std::string unit;
   double period;
-  double widest;           ///< longest danger interval
+  double widest;           ///< longest interval to avoid
   double tokens_per_unit;  ///< NaN: not known
   double kv_bytes_per_token;
 
@@ -68,8 +68,8 @@ void add_padding(const Situation& now, double current, double beside, std::vecto
   needed.mean_units = sum / static_cast<double>(residues);
   needed.mean_bytes = now.bytes(needed.mean_units);
   std::string rules;
-  for (const Interval& interval : now.zone.intervals) {
-    rules += fmt::format("{}{:g} to {:g} -> {:g}", rules.empty() ? "" : ", ", interval.begin, interval.end - 1,
+  for (const Interval& interval : now.zone.avoid) {
+    rules += fmt::format("{}{:g} to {:g} -> at least {:g}", rules.empty() ? "" : ", ", interval.begin, interval.end - 1,
                          modulo(interval.end, now.period));
   }
   needed.action = fmt::format("pad only places that are dangerous mod {:g}: {}", now.period, rules);
@@ -136,7 +136,7 @@ void add_block_sizes(const Situation& now, std::vector<Mitigation>& result) {
 }  // namespace
 
 double padding_out_of_danger(const DangerZone& zone, double residue) {
-  for (const Interval& interval : zone.intervals) {
+  for (const Interval& interval : zone.avoid) {
     if (interval.length() >= zone.period) return 0;
     for (const double turn : {0.0, zone.period}) {
       if (residue + turn >= interval.begin && residue + turn < interval.end)
@@ -152,7 +152,7 @@ std::vector<Mitigation> mitigations_for(const OutsideScan& scan, const ScanDiagn
   if (!diagnosis.period.is_found() || diagnosis.danger.intervals.empty()) return result;
   Situation now{diagnosis.danger,       std::string(unit_of(scan.axis)), diagnosis.danger.period, 0,
                 scan.tokens_per_unit(), question.kv_bytes_per_token};
-  for (const Interval& interval : diagnosis.danger.intervals) now.widest = std::max(now.widest, interval.length());
+  for (const Interval& interval : diagnosis.danger.avoid) now.widest = std::max(now.widest, interval.length());
   const double current = std::isnan(question.current) ? scan.points.front().at : question.current;
   add_padding(now, current, tokens_beside_prefix(scan), result);
   add_random_offset(now, result);

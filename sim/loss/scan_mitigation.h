@@ -32,7 +32,7 @@ struct MitigationQuestion {
 [[nodiscard]] std::vector<Mitigation> mitigations_for(const OutsideScan& scan, const ScanDiagnosis& diagnosis,
                                                       const MitigationQuestion& question = {});
 
-/// Tokens (or characters) that move residue `residue` out of every danger interval; 0 where it is safe.
+/// Tokens (or characters) that move residue `residue` out of every interval to avoid; 0 where it is safe.
 [[nodiscard]] double padding_out_of_danger(const DangerZone& zone, double residue);
 
 }  // namespace kvtide::loss
