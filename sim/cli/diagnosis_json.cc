@@ -15,12 +15,13 @@ std::string period_json(const loss::PeriodFinding& finding) {
   return fmt::format(
       R"({{"kind": "{}", "period": {}, "best_candidate": {}, "resolution": {}, "cycles": {}, "p": {}, "surrogates": {}, )"
       R"("phase_share": {}, "agreement": {}, "ratio": {}, "searched": [{}, {}], "block_sizes": [{}], )"
-      R"("further_points": {}, "further_step": {}, "certainty": {}}})",
+      R"("further_points": {}, "further_step": {}, "smallest_dip": {}, "certainty": {}}})",
       to_string(finding.verdict), finding.is_found() ? json_number(search.period) : "null", json_number(search.period),
       json_number(search.resolution), json_number(search.cycles), json_number(search.p), search.surrogates,
       json_number(search.phase_share), json_number(search.agreement), json_number(finding.ratio),
       json_number(search.shortest_searched), json_number(search.longest_searched), fmt::join(finding.block_sizes, ", "),
-      finding.further_points, json_number(finding.further_step), quoted_text(finding.certainty));
+      finding.further_points, json_number(finding.further_step), json_number(finding.smallest_dip),
+      quoted_text(finding.certainty));
 }
 
 std::string blocks_json(const loss::BlockDependence& found) {

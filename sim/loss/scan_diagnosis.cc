@@ -142,6 +142,42 @@ std::string_view to_string(ScanVerdict verdict) {
   return kNames[static_cast<std::size_t>(verdict)];
 }
 
+double smallest_visible_dip(const ScanSeries& series) {
+  constexpr double kBins = 8;
+  constexpr double kErrors = 7;
+  const auto k = static_cast<double>(series.value.size());
+  double mean = 0;
+  double variance = 0;
+  for (const double value : series.value) mean += value / k;
+  for (const double value : series.value) variance += (value - mean) * (value - mean) / k;
+  return kErrors * std::sqrt(variance * kBins / k);
+}
+
+namespace {
+
+/// What a scan without a finding could not have shown; empty where that is not to be told.
+std::string unseen_text(const ScanSeries& series, const PeriodFinding& finding, std::string_view unit) {
+  const auto [low, high] = std::minmax_element(series.value.begin(), series.value.end());
+  std::string text;
+  if (finding.smallest_dip >= *high - *low) {
+    text = "; places are too few or too noisy to show any dip of an eighth of a period";
+  } else if (finding.smallest_dip > 0) {
+    text = fmt::format("; dips of an eighth of a period may go unseen up to a depth of about {:.2g}",
+                       finding.smallest_dip);
+  }
+  // Blocks are rarely smaller than 16.
+  constexpr double kSmallestBlock = 16;
+  const double step = series.step();
+  if (is_evenly_spaced(series) && step >= kSmallestBlock && step == std::floor(step)) {
+    text += fmt::format(
+        "; periods that divide the step of {:g} {} cannot be seen, since all places have one phase: scan at {:g}", step,
+        unit, finding.further_points > 0 ? finding.further_step : kSmallestBlock / 4 + 1);
+  }
+  return text;
+}
+
+}  // namespace
+
 PeriodFinding find_scan_period(const ScanSeries& series, std::string_view unit, std::uint64_t seed,
                                double known_period) {
   PeriodFinding finding;
@@ -186,6 +222,8 @@ PeriodFinding find_scan_period(const ScanSeries& series, std::string_view unit, 
       finding.certainty = fmt::format(
           "no period between {:g} and {:g} {} (best p {:.2f}){}", search.shortest_searched, search.longest_searched,
           unit, search.p, finding.further_points > 0 ? "; not enough data for longer ones: scan " + more : "");
+      finding.smallest_dip = smallest_visible_dip(series);
+      finding.certainty += unseen_text(series, finding, unit);
       break;
   }
   return finding;

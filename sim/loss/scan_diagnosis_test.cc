@@ -82,6 +82,37 @@ TEST(Diagnose, CostIsThatOfPlaces) {
   EXPECT_NEAR(found.cost.cvar05, 1, 1e-12);
 }
 
+// 30 of 200 wrong: deviation sqrt(0.85 * 0.15) = 0.357, 25 places an eighth: 7 * 0.357 / 5 = 0.4999.
+TEST(Diagnose, NothingFoundSaysWhatWouldNotBeSeen) {
+  ScanSeries series;
+  RandomStream random(2, "test.power");
+  for (int i = 0; i < 200; ++i) {
+    series.at.push_back(5.0 * i);
+    series.value.push_back(i < 30 ? 1 : 0);
+  }
+  EXPECT_NEAR(smallest_visible_dip(series), 0.4999, 1e-4);
+  for (std::size_t i = 199; i > 0; --i) std::swap(series.value[i], series.value[random.below(i + 1)]);
+  const PeriodFinding coins = find_scan_period(series, "tokens", 1);
+  ASSERT_EQ(coins.verdict, ScanVerdict::none);
+  EXPECT_NEAR(coins.smallest_dip, 0.4999, 1e-4);
+  EXPECT_THAT(coins.certainty, ::testing::HasSubstr("up to a depth of about 0.5"));
+  EXPECT_THAT(coins.certainty, ::testing::Not(::testing::HasSubstr("divide the step")));
+  // At step 64 all places have one phase of a period of 64; steps below the smallest block size, 16, hide none.
+  for (const auto& [step, is_told] : {std::pair{64.0, true}, {16.0, true}, {15.0, false}}) {
+    for (std::size_t i = 0; i < 200; ++i) series.at[i] = step * static_cast<double>(i);
+    const PeriodFinding coarse = find_scan_period(series, "tokens", 1);
+    ASSERT_EQ(coarse.verdict, ScanVerdict::none);
+    EXPECT_EQ(coarse.certainty.find("divide the step") != std::string::npos, is_told) << step;
+  }
+  // With 20 such places an eighth is 2.5: 7 * 0.357 / sqrt(2.5) = 1.58, more than all there is to lose.
+  ScanSeries few;
+  for (int i = 0; i < 20; ++i) {
+    few.at.push_back(5.0 * i);
+    few.value.push_back(i == 3 || i == 10 || i == 11 ? 1 : 0);
+  }
+  EXPECT_THAT(find_scan_period(few, "tokens", 1).certainty, ::testing::HasSubstr("too few or too noisy"));
+}
+
 TEST(Diagnose, ControlThatAnswersInvalidatesTheProbe) {
   EXPECT_TRUE(
       diagnose(read("position,correct,control\n0,1,0\n8,1,0\n16,1,0\n24,1,0\n32,1,1\n")).control.is_valid);  // 0.2
