@@ -191,7 +191,9 @@ std::string legend(const Summary& summary) {
   }
   if (has_number(summary, "max_sequences")) text += "most sequences: of this context at once. ";
   if (has_number(summary, "requests_per_s"))
-    text += "TTFT: time to the first token, TPOT: between\ntokens after it; goodput: requests within every objective of slo. ";
+    text +=
+        "TTFT: time to the first token, TPOT: between\ntokens after it; goodput: requests within every objective of "
+        "slo. ";
   return text + "kvtide explain COLUMN tells more.\n";
 }
 

@@ -258,7 +258,9 @@ TEST_F(SimulationTest, PendingCallsAreDestroyedWithTheSimulation) {
 TEST_F(SimulationTest, DestructorsThatScheduleWhileTheSimulationDiesAreIgnored) {
   struct Scheduler {
     explicit Scheduler(Simulation* on) : simulation(on) {}
-    ~Scheduler() { EXPECT_FALSE(simulation->schedule_in(1_ps, [] {}).is_pending()); }
+    ~Scheduler() {
+      EXPECT_FALSE(simulation->schedule_in(1_ps, [] {}).is_pending());
+    }
     Simulation* simulation;
   };
   auto simulation = std::make_unique<Simulation>();

@@ -192,7 +192,8 @@ TEST(MemoryModel, RefusesPatternsOutOfRange) {
   EXPECT_THROW((void)memory->measure({.write_share = 1.01}), InputError);
   EXPECT_THROW((void)memory->measure({.write_share = std::nan("")}), InputError);
   EXPECT_THROW((void)memory->measure({.bytes_in_flight = 0}), InputError);
-  EXPECT_NO_THROW((void)memory->measure({.chunk_bytes = 64 << 20, .num_streams = INT64_MAX, .bytes_in_flight = UINT64_MAX}));
+  EXPECT_NO_THROW(
+      (void)memory->measure({.chunk_bytes = 64 << 20, .num_streams = INT64_MAX, .bytes_in_flight = UINT64_MAX}));
 }
 
 }  // namespace
