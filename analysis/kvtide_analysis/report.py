@@ -21,9 +21,16 @@ MOST_COMPARED = 3  # beside the setting shown; more curves cannot be told apart
 
 
 def render(results: Results, worst_max: float | None = None) -> str:
-    """The whole page as text. worst_max: the largest worst-span loss that the headline accepts; None: that of the metric, if it has one."""
+    """The whole page as text.
+
+    worst_max: the largest worst-span loss that the headline accepts; None: that of the metric, if it has one. A bound is in the unit of one
+    metric: runs of several have none.
+    """
     metrics = settings.metrics(results)
-    worst_max = default_bound(metrics[0]) if worst_max is None and len(metrics) == 1 else worst_max
+    if len(metrics) != 1:
+        worst_max = None
+    elif worst_max is None:
+        worst_max = default_bound(metrics[0])
     details = _details(results, worst_max)
     shown = {**figures.RUN_FIGURES, **{key: MACHINE_FIGURES[key] for key in MACHINE_FIGURES
                                        if any("missing" not in made[key] for made in details.values())}}
@@ -104,8 +111,10 @@ def _table(results: Results, detailed: set[str], worst_max: float | None) -> str
         worst = row.get("loss_worst", np.nan)
         state = "unknown" if worst_max is None or not np.isfinite(worst) else "within" if worst <= worst_max else "over"
         rows.append(f'<tr class="{state}" data-run="{run}">{"".join(cells)}</tr>')
-    metrics = settings.metrics(results)
-    within = "" if worst_max is None else (f'<label><input type="checkbox" id="within"> only worst loss up to {html.escape(write(worst_max, loss_style(metrics[0])))} (above: !)</label>')
+    within = ""
+    if worst_max is not None:
+        bound = html.escape(write(worst_max, loss_style(settings.metrics(results)[0])))
+        within = f'<label><input type="checkbox" id="within"> only worst loss up to {bound} (above: !)</label>'
     return page.table(head, rows, "e.g. int4 128", within)
 
 

@@ -101,6 +101,20 @@ def test_bound_of_the_attention_is_none_of_bits(demo_file):
     assert "up to 3 bit" in render(results, worst_max=3.0)
 
 
+def test_bound_is_of_one_metric(demo_file):
+    results = open_results(demo_file)
+    results.summary["loss_metric"] = ["bits_lost", "mass_loss"] * 11
+    page = render(results, worst_max=0.2)
+    assert 'id="within"' not in page and 'class="over"' not in page and 'class="within"' not in page
+    assert "the losses are of several metrics (bits_lost, mass_loss)" in page
+
+
+def test_file_of_no_runs_gives_a_page_with_a_bound_too(demo_file):
+    results = open_results(demo_file)
+    results.summary = results.summary[:0]
+    assert "no run has both a saving and a loss" in render(results, worst_max=0.2)
+
+
 def test_spread_between_texts_is_said_of_recorded_attention_only(demo_file):
     results = open_results(demo_file)
     assert "Losses here come from one text" in render(results)
