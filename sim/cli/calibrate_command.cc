@@ -42,12 +42,12 @@ Measured measured_of(const Arguments& arguments) {
       continue;
     }
     const planning::ServerLog log = planning::read_server_log(text, path);
-    has_start_up |= !log.model.empty();
+    has_start_up |= log.compression.has_value();
     if (server.model.empty()) server.model = log.model;
     server.tensor_parallel = log.tensor_parallel.value_or(server.tensor_parallel);
     server.max_num_seqs = log.max_num_seqs.value_or(server.max_num_seqs);
     server.max_num_batched_tokens = log.max_num_batched_tokens.value_or(server.max_num_batched_tokens);
-    server.compression = log.compression;
+    server.compression = log.compression.value_or(server.compression);
     measured.runs.insert(measured.runs.end(), log.decodes.begin(), log.decodes.end());
   }
   server.model = arguments.text("model").value_or(server.model);

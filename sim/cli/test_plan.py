@@ -128,6 +128,19 @@ def test_calibrate_offers_no_constants_that_predict_worse(tmp_path):
     assert json.loads(kvtide("calibrate", log, "--model", "smollm2-135m", "--gpu", "l4", "--json").stdout)["is_worse"] is True
 
 
+def test_calibrate_takes_from_a_log_only_what_it_says(tmp_path):
+    """The first log has a start-up with an fp8 cache, the second none: the order does not matter."""
+    steps = "Decode batch. #running-req: 12, #token: 12000, gen throughput (token/s): 480.00, #queue-req: 0\n"
+    (tmp_path / "first.log").write_text(
+        "INFO vLLM API server version 0.19.0\nINFO args: {'model': 'meta-llama/Llama-3.1-8B-Instruct', "
+        "'tensor_parallel_size': 2, 'kv_cache_dtype': 'fp8'}\n" + steps)
+    (tmp_path / "second.log").write_text(steps)
+    for order in (("first.log", "second.log"), ("second.log", "first.log")):
+        done = kvtide("calibrate", *(tmp_path / name for name in order), "--gpu", "h100-sxm", "--json")
+        answer = json.loads(done.stdout)
+        assert (answer["compression"], answer["tensor_parallel"]) == ("{preset: fp8}", 2)
+
+
 def test_calibrate_names_what_a_log_lacks(tmp_path):
     log = tmp_path / "bench.log"
     log.write_text("INFO: started\n")

@@ -58,7 +58,8 @@ ServerLog read_server_log(const std::string& text, const std::string& name) {
   try {
     const experiment::Imported started = experiment::import_text(text.substr(0, kStartUpBytes), {});
     log.model = shipped_model(started.model);
-    log.compression = started.compression;
+    // A start-up names its model; then a type that it does not name is the engine's default.
+    if (!started.model.empty() || started.compression != "none") log.compression = started.compression;
     if (started.tensor_parallel > 1) log.tensor_parallel = started.tensor_parallel;
     log.max_num_seqs = started.engine.max_num_seqs;
     log.max_num_batched_tokens = started.engine.max_num_batched_tokens;

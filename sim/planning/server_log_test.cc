@@ -70,6 +70,7 @@ TEST(ServerLog, SglangNamesTheTokens) {
       "throughput (token/s): 480.00, #queue-req: 0\n";
   ASSERT_TRUE(is_server_log(line));
   const ServerLog log = read_server_log(line, "log");
+  EXPECT_EQ(log.compression, std::nullopt);  // no start-up: not said
   ASSERT_EQ(log.decodes.size(), 1U);
   EXPECT_NEAR(log.decodes[0].mean_tpot, 0.025, 1e-12);
   EXPECT_NEAR(log.decodes[0].decode_context, 1000, 1e-9);
