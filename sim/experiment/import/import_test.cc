@@ -170,6 +170,7 @@ TEST(ImportWeights, OtherThanSixteenBitsAreTold) {
 TEST(ImportUnread, OptionsThatNobodyReadAreListed) {
   EXPECT_THAT(imported("vllm serve M --port 80 --typo-flag 3 --max-num-seqs=4 --other=5").not_understood,
               ElementsAre("--typo-flag", "--other"));
+  EXPECT_THAT(imported("vllm serve M --typo 3 --other --typo 4").not_understood, ElementsAre("--typo", "--other"));
   EXPECT_THAT(imported("sglang -> --typo ----").not_understood, ElementsAre("--typo"));
   EXPECT_THAT(imported("llama-server -m m.gguf --typo").not_understood, ElementsAre("--typo"));
   EXPECT_THAT(imported("x = 3\nLLM(model=\"M\", gpu_memory_utilization=0.5, typo=f(a))\ny(b=4)").not_understood,

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <set>
 
 #include "base/error.h"
 #include "base/lower_case.h"
@@ -301,10 +302,11 @@ bool StackText::is_false(std::initializer_list<std::string_view> keys) const {
 
 std::vector<std::string> StackText::unread() const {
   std::vector<std::string> unread;
+  std::set<std::string_view> seen;
   for (const Given& one : given_) {
     const bool is_read = std::ranges::any_of(
         one.keys, [&](const std::string& key) { return asked_.contains(key) || is_harmless_flag(key); });
-    if (!is_read && std::ranges::find(unread, one.written) == unread.end()) unread.push_back(one.written);
+    if (!is_read && seen.insert(one.written).second) unread.push_back(one.written);
   }
   return unread;
 }
