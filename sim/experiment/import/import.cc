@@ -97,6 +97,16 @@ std::optional<std::int64_t> sequences_that_fit(const Model& model, const std::st
   return static_cast<std::int64_t>(static_cast<double>(capacity) * fullest_gpu_division(model, setting) / sequence);
 }
 
+/// Why sequences_that_fit() has no answer.
+std::string reason_unknown(const std::optional<Model>& model, const Imported& imported) {
+  if (!model) return "without the model";
+  if (!model->unsupported_reason().empty()) return "for this model: " + model->unsupported_reason();
+  if (imported.pipeline_parallel > model->num_layers) {
+    return fmt::format("on {} pipeline stages: the model has {} layers", imported.pipeline_parallel, model->num_layers);
+  }
+  return "for a model without a KV cache";
+}
+
 /// A server's limit of sequences is no batch: at the longest context its memory may hold fewer.
 void set_batch(const std::optional<Model>& model, const std::string& gpu, Imported& imported) {
   if (!imported.engine.max_num_seqs) return;
@@ -107,8 +117,8 @@ void set_batch(const std::optional<Model>& model, const std::string& gpu, Import
                        : model              ? sequences_that_fit(*model, gpu, imported, context)
                                             : std::nullopt;
   if (!fitting) {
-    imported.left_out.push_back(
-        fmt::format("at most {} sequences: a limit, no batch; how many fit is not known without the model", most));
+    imported.left_out.push_back(fmt::format("at most {} sequences: a limit, no batch; how many fit is not known {}",
+                                            most, reason_unknown(model, imported)));
     return;
   }
   imported.batch = std::clamp<std::int64_t>(*fitting, 1, most);

@@ -111,6 +111,17 @@ TEST(ImportVllm, ALimitOfSequencesIsABatchAsFarAsItFits) {
   EXPECT_FALSE(imported("vllm serve nobody/unknown-1b --max-num-seqs 64").batch);
 }
 
+// Llama-3.1-8B has 32 layers.
+TEST(ImportVllm, WhatFitsIsUnknownForItsOwnReason) {
+  const std::string serve = "vllm serve meta-llama/Llama-3.1-8B --max-num-seqs 8 --pipeline-parallel-size ";
+  EXPECT_EQ(imported(serve + "32").batch, 8);
+  const Imported many = imported(serve + "33");
+  EXPECT_FALSE(many.batch);
+  EXPECT_THAT(many.left_out, Contains(HasSubstr("33 pipeline stages: the model has 32 layers")));
+  EXPECT_THAT(imported("vllm serve nobody/unknown-1b --max-num-seqs 8").left_out,
+              Contains(HasSubstr("not known without the model")));
+}
+
 // 100,000 / 16,384 = 6.1.
 TEST(ImportVllm, TheLoggedPoolTellsTheBatch) {
   const Imported result = imported(
