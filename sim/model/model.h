@@ -124,11 +124,11 @@ struct Model {
 [[nodiscard]] Model load_model(const std::string& name_or_path);
 /// Names of the models that ship, sorted.
 [[nodiscard]] std::vector<std::string> known_models();
-/// The shipped model whose name a checkpoint's begins with, else empty; organisation, case, "Instruct", the format of the weights and
-/// the like set aside. Example: Qwen/Qwen2.5-7B-Instruct-AWQ -> qwen2.5-7b.
+/// The shipped model of a checkpoint's shape, else empty: its name but for organisation, case, "Instruct" and the like, a version and the
+/// format of the weights. Examples: Qwen/Qwen2.5-7B-Instruct-AWQ -> qwen2.5-7b; deepseek-ai/DeepSeek-V2-Lite -> "".
 [[nodiscard]] std::string shipped_model(const std::string& name);
-/// The shipped model that is a checkpoint's, but for its organisation, case, "Instruct" and the like and a version, else empty.
-/// Examples: Qwen/Qwen2.5-7B-Instruct -> qwen2.5-7b; Qwen/Qwen2.5-7B-Instruct-AWQ -> "".
+/// The same where the weights' format is the shipped model's too. Examples: Qwen/Qwen2.5-7B-Instruct -> qwen2.5-7b;
+/// Qwen/Qwen2.5-7B-Instruct-AWQ -> "".
 [[nodiscard]] std::string shipped_checkpoint(const std::string& id);
 
 }  // namespace kvtide

@@ -18,14 +18,31 @@ TEST(ShippedModelOf, IgnoresWhatDoesNotChangeTheShape) {
   EXPECT_EQ(shipped_model("Qwen/Qwen2.5-7B-Instruct-AWQ"), "qwen2.5-7b");
   EXPECT_EQ(shipped_model("meta-llama/Llama-3.1-80B"), "");
   EXPECT_EQ(shipped_model("nobody/unknown-1b"), "");
+  EXPECT_EQ(shipped_model("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4"), "qwen2.5-7b");
+  EXPECT_EQ(shipped_model("Mixtral-8x7B-Instruct-v0.1.Q4_K_M.gguf"), "mixtral-8x7b");
+  EXPECT_EQ(shipped_model("RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16"), "llama-3.1-8b");
 }
 
-// A version does not change the shape; another format of the weights, or a word that is not known, may.
+// DeepSeek-V2-Lite has 27 layers where DeepSeek-V2 has 60; a name that goes on is another checkpoint.
+TEST(ShippedModelOf, ALongerNameIsAnotherModel) {
+  for (const char* other : {"deepseek-ai/DeepSeek-V2-Lite", "deepseek-ai/DeepSeek-V2-Lite-FP8",
+                            "microsoft/Phi-4-multimodal-instruct", "Qwen/Qwen2.5-7B-Instruct-Abliterated"}) {
+    EXPECT_EQ(shipped_model(other), "") << other;
+    try {
+      (void)load_model(other);
+      ADD_FAILURE() << other;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("neither a file nor a name in models/")) << other;
+    }
+  }
+}
+
+// A version does not change the shape; another format of the weights does not either, but is said.
 TEST(ShippedModelOf, ARepositoryIsTheModelOfItsName) {
   EXPECT_EQ(load_model("Qwen/Qwen2.5-32B-Instruct").name, "qwen2.5-32b");
   EXPECT_EQ(load_model("mistralai/Mixtral-8x7B-Instruct-v0.1").name, "mixtral-8x7b");
   EXPECT_EQ(load_model("LLAMA-3.1-8B").name, "llama-3.1-8b");
-  for (const char* other : {"Qwen/Qwen2.5-32B-Instruct-AWQ", "Qwen/Qwen2.5-7B-Instruct-Abliterated"}) {
+  for (const char* other : {"Qwen/Qwen2.5-32B-Instruct-AWQ", "mistralai/Mixtral-8x7B-Instruct-v0.1-GPTQ"}) {
     try {
       (void)load_model(other);
       ADD_FAILURE() << other;
