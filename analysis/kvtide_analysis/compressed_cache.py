@@ -69,12 +69,14 @@ def quantized(values, levels: int, axis: int):
 
 
 def turned(keys, angles, sign: float):
-    """Rotate-half RoPE by `angles` [token, channel] (cos, sin); sign -1 undoes it."""
+    """Rotate-half RoPE of the first channels by `angles` [token, turned channel] (cos, sin); sign -1 undoes it."""
     import torch
 
     cos, sin = angles
-    half = keys.shape[-1] // 2
-    return keys * cos + torch.cat([-keys[..., half:], keys[..., :half]], -1) * (sign * sin)
+    count, half = cos.shape[-1], cos.shape[-1] // 2
+    part = keys[..., :count]
+    part = part * cos + torch.cat([-part[..., half:], part[..., :half]], -1) * (sign * sin)
+    return torch.cat([part, keys[..., count:]], -1)
 
 
 def compress(keys, values, mass: np.ndarray, setting: Setting, angles_at):

@@ -130,6 +130,8 @@ def _scan_model(options: argparse.Namespace) -> int:
     scan = ModelScan(recording.load_model(options.model, attn_implementation="eager"))
     for place in places:
         scan.require(place.prompt)
+    for setting in settings:
+        scan.require_setting(setting)
     os.makedirs(options.output, exist_ok=True)
     scan_columns = [moves, options.measure, "baseline", "probe_type", "tokens"]
     with ScanRows(os.path.join(options.output, "rows.csv"), [*ROW_COLUMNS, "label", *scan_columns],

@@ -28,20 +28,30 @@ def require_plain_scores(config) -> None:
         raise LayerError(f"attn_logit_softcapping {cap:g}: a trace holds queries and keys whose scaled products are the scores")
 
 
-def rope_bases(config) -> list[float]:
-    """[layer] theta, 0 where keys are not turned. Newer configs hold rope_parameters, flat or one for each type of layer; older ones rope_theta
-    and rope_scaling. SmolLM3's no_rope_layers is 0 where a layer has no RoPE, EXAONE 4's full layers have none beside sliding ones."""
+def require_halved_pairs(config) -> None:
+    """@raise LayerError  where RoPE turns neighbouring channels together"""
     model_type = getattr(config, "model_type", "")
     if model_type.startswith(INTERLEAVED):
-        raise LayerError(f"{model_type} turns channels 2i and 2i + 1 together: a trace holds keys whose pairs are i and i + d/2")
+        raise LayerError(f"{model_type} turns channels 2i and 2i + 1 together, where pairs i and i + d/2 are needed")
+
+
+def has_rope(config) -> list[bool]:
+    """[layer] SmolLM3's no_rope_layers is 0 where a layer has no RoPE, EXAONE 4's full layers have none beside sliding ones."""
+    by_layer = getattr(config, "no_rope_layers", None) or [1] * config.num_hidden_layers
+    full_has_none = getattr(config, "model_type", "") == "exaone4" and getattr(config, "sliding_window", None)
+    return [bool(has) and not (full_has_none and "full" in kind) for has, kind in zip(by_layer, layer_types(config))]
+
+
+def rope_bases(config) -> list[float]:
+    """[layer] theta, 0 where keys are not turned. Newer configs hold rope_parameters, flat or one for each type of layer; older ones rope_theta
+    and rope_scaling."""
+    require_halved_pairs(config)
     parameters = getattr(config, "rope_parameters", None) or {}
     common = getattr(config, "rope_theta", None)
-    has_rope = getattr(config, "no_rope_layers", None) or [1] * config.num_hidden_layers
-    full_has_none = model_type == "exaone4" and getattr(config, "sliding_window", None)
     scaling = getattr(config, "rope_scaling", None) or {}
     bases = []
-    for has, kind in zip(has_rope, layer_types(config)):
-        if not has or full_has_none and "full" in kind:
+    for has, kind in zip(has_rope(config), layer_types(config)):
+        if not has:
             bases.append(0.0)
             continue
         own = parameters.get(kind, parameters) or {}

@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from .compressed_cache import WINDOW, Setting, compress
-from .model_layers import layer_types, require_within_window, rope_bases
+from .model_layers import LayerError, has_rope, layer_types, require_halved_pairs, require_within_window
 from .prompts import Prompt, PromptError
 
 
@@ -73,6 +73,13 @@ class ModelScan:
         if context < WINDOW + 1:
             raise PromptError(f"{prompt.name}: a context of {context} tokens; at least {WINDOW + 1} are needed")
 
+    def require_setting(self, setting: Setting) -> None:
+        """@raise PromptError  where keys cannot be turned back, which pooling before RoPE needs"""
+        if setting.policy == "pool_prerope":
+            require_halved_pairs(self.config)
+            if not hasattr(self.model.get_decoder(), "rotary_emb"):
+                raise LayerError("pool_prerope: the model has no rotary embedding that turns keys of all layers")
+
     def load(self, prompt: Prompt) -> None:
         """Prefills context and question but its last token; the part that equals the last prompt's is not run again."""
         self.require(prompt)
@@ -100,24 +107,24 @@ class ModelScan:
             rows = slice(tokens - first - WINDOW, tokens - first)
             self.mass[mode] = [one[0, :, rows, :tokens].double().sum(1).reshape(self.kv_heads, self.groups, tokens).sum(1).numpy() for one in seen]
 
-    def _angles(self, kind: str, base: float, positions: np.ndarray):
-        """(cos, sin) of the model's own rotary embedding in layers of this type; base 0: keys are not turned. [token, channel]"""
+    def _angles(self, kind: str, has: bool, positions: np.ndarray):
+        """(cos, sin) of the model's own rotary embedding, scaled or not, in layers of this type. [token, turned channel]; none without RoPE"""
         torch = self.torch
-        if base == 0:
-            return torch.ones(len(positions), 1), torch.zeros(len(positions), 1)
+        if not has:
+            return torch.ones(len(positions), 0), torch.zeros(len(positions), 0)
         rotary = self.model.get_decoder().rotary_emb
         by_type = {"layer_type": kind} if hasattr(rotary, f"{kind}_inv_freq") else {}
         cos, sin = rotary(torch.zeros(1, 1, 1), torch.from_numpy(positions.astype(np.float32))[None], **by_type)
-        return cos[0], sin[0]
+        length = (cos[0] ** 2 + sin[0] ** 2).sqrt()  # yarn lengthens keys too, which turning back must not do again
+        return cos[0] / length, sin[0] / length
 
     def _compressed(self, setting: Setting):
         """The cache under `setting`, its entries, the tokens it stands for, and the question's tokens that come after it."""
         prompt = self.prompt
         tokens = len(prompt.context) if setting.mode == "agnostic" else len(self._ids)
         kinds = layer_types(self.config)
-        bases = rope_bases(self.config) if setting.policy == "pool_prerope" else [1.0] * len(kinds)  # only this turns keys back
-        layers = [compress(keys[:, :, :tokens], values[:, :, :tokens], mass, setting, functools.partial(self._angles, kind, base))
-                  for (keys, values), mass, kind, base in zip(self.layers, self.mass[setting.mode], kinds, bases)]
+        layers = [compress(keys[:, :, :tokens], values[:, :, :tokens], mass, setting, functools.partial(self._angles, kind, has))
+                  for (keys, values), mass, kind, has in zip(self.layers, self.mass[setting.mode], kinds, has_rope(self.config))]
         return self._new_cache(layers), layers[0][0].shape[2], tokens, np.concatenate([prompt.context, prompt.question])[tokens:]
 
     def _go_on(self, cache, token: int, position: int, held: int, count: int) -> list[int]:

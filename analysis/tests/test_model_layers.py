@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from kvtide_analysis.model_layers import LayerError, layer_types, require_plain_scores, require_within_window, rope_bases
+from kvtide_analysis.model_layers import LayerError, has_rope, layer_types, require_plain_scores, require_within_window, rope_bases
 
 
 def config(**keys):
@@ -14,6 +14,9 @@ def test_layers_without_rope_are_not_turned():
     # SmolLM3: 1 has RoPE, 0 has none, every fourth layer.
     assert rope_bases(config(model_type="smollm3", rope_theta=5e6, no_rope_layers=[1, 1, 1, 0])) == [5e6, 5e6, 5e6, 0]
     assert rope_bases(config(no_rope_layers=None)) == [1e4] * 4
+    # Scaled, so that a trace is refused: whether a layer is turned is known all the same.
+    assert has_rope(config(rope_parameters={"rope_type": "llama3", "rope_theta": 5e5})) == [True] * 4
+    assert has_rope(config(rope_scaling={"type": "yarn"}, no_rope_layers=[1, 0, 1, 0])) == [True, False, True, False]
     hybrid = ["sliding_attention", "full_attention"] * 2
     assert rope_bases(config(model_type="exaone4", sliding_window=4096, layer_types=hybrid)) == [1e4, 0, 1e4, 0]
     assert rope_bases(config(model_type="exaone4", sliding_window=None)) == [1e4] * 4

@@ -171,6 +171,54 @@ def test_layers_that_see_a_window_are_taken_as_long_as_everything_lies_in_it(loc
             refuse(longer)
 
 
+# Groups of one token have their own mean, so that turning back and forth must lead to the keys as they were; those of 16 must agree with keys
+# taken before RoPE.
+@pytest.mark.parametrize("rope", [
+    {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 128},
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
+    {"rope_type": "default", "partial_rotary_factor": 0.5}])
+def test_pooling_before_rope_turns_by_the_models_own_rope(rope, prompt):
+    torch = pytest.importorskip("torch", reason="no torch: models are not run")
+    transformers = pytest.importorskip("transformers", reason="no transformers: models are not run")
+    from kvtide_analysis.model_scan import FULL, ModelScan
+
+    torch.manual_seed(0)
+    config = transformers.PhiConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                                    num_key_value_heads=2, max_position_embeddings=512, attn_implementation="eager", initializer_range=0.4,
+                                    rope_parameters={"rope_theta": 1e4, "partial_rotary_factor": 1.0, **rope})
+    model = transformers.PhiForCausalLM(config).eval()
+    plain = []
+    hook = model.model.layers[0].self_attn.k_proj.register_forward_hook(lambda _, args, out: plain.append(out))
+    scan = ModelScan(model)
+    scan.load(prompt)
+    hook.remove()
+    single, pooled = (Setting(policy="pool_prerope", block=block, mode="agnostic") for block in (1, 16))
+    scan.require_setting(pooled)
+    assert scan.answer(single).logp == pytest.approx(scan.answer(FULL).logp, abs=1e-4)
+    keys = torch.cat(plain, 1)[0, 16:32].reshape(16, 2, 8).mean(0)  # [kv_head, channel] before RoPE, tokens 16..31, centre 23.5
+    cos, sin = model.model.rotary_emb(torch.zeros(1, 1, 1), torch.tensor([[23.5]]))
+    count, half = cos.shape[-1], cos.shape[-1] // 2
+    turned = keys.clone()
+    turned[:, :half] = keys[:, :half] * cos[0, :, :half] - keys[:, half:count] * sin[0, :, :half]
+    turned[:, half:count] = keys[:, half:count] * cos[0, :, :half] + keys[:, :half] * sin[0, :, :half]
+    found = scan._compressed(pooled)[0].layers[0].keys[0, :, 16:32]
+    assert found.numpy() == pytest.approx(turned[:, None].expand(-1, 16, -1).detach().numpy(), abs=1e-4)
+
+
+def test_neighbouring_pairs_are_refused_before_anything_is_asked():
+    pytest.importorskip("torch", reason="no torch: models are not run")
+    from types import SimpleNamespace
+
+    from kvtide_analysis.model_layers import LayerError
+    from kvtide_analysis.model_scan import ModelScan
+
+    config = SimpleNamespace(model_type="glm4", num_attention_heads=4, num_key_value_heads=2)
+    scan = ModelScan(SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: config)))
+    scan.require_setting(Setting(policy="pool_postrope"))
+    with pytest.raises(LayerError, match="channels 2i and 2i"):
+        scan.require_setting(Setting(policy="pool_prerope"))
+
+
 def test_scaled_rope_is_refused():
     from types import SimpleNamespace
 

@@ -19,6 +19,9 @@ class CutFactsFail:
     def require(self, prompt):
         pass
 
+    def require_setting(self, setting):
+        pass
+
     def load(self, prompt):
         self.prompt = prompt
 
