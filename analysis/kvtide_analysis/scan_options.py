@@ -60,7 +60,8 @@ def per_token(text: str) -> float:
 
 
 def chosen(text: str, known, what: str) -> list[str]:
-    names = list(known) if text == "all" else text.split(",")
+    """Each once, in the order given."""
+    names = list(known) if text == "all" else list(dict.fromkeys(text.split(",")))
     for name in names:
         if name not in known:
             raise InputError(f"--{what}: expected one of {', '.join(known)}, got {name}")
@@ -68,8 +69,9 @@ def chosen(text: str, known, what: str) -> list[str]:
 
 
 def numbers(text: str, what: str, kind, low, high) -> list:
+    """Each once, in the order given."""
     try:
-        values = [kind(word) for word in text.split(",")]
+        values = list(dict.fromkeys(kind(word) for word in text.split(",")))
     except ValueError:
         values = []
     if not values or not all(low <= value <= high for value in values):

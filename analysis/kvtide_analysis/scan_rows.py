@@ -40,17 +40,19 @@ class ScanRows:
             self._writer.writeheader()
 
     def _read(self) -> None:
-        with open(self.partial, "rb+") as file:
+        with open(self.partial, "rb") as file:
             content = file.read()
-            file.truncate(content.rfind(b"\n") + 1)  # a line that was cut short is asked again
-        lines = content[:content.rfind(b"\n") + 1].decode("utf-8", "replace")
-        reader = csv.DictReader(io.StringIO(lines))
-        if lines and reader.fieldnames != self._columns:
+        whole = content.rfind(b"\n") + 1
+        header = (",".join(self._columns) + "\n").encode()
+        reader = csv.DictReader(io.StringIO(content[:whole].decode("utf-8", "replace")))
+        # Of a header that was cut short there is only its beginning.
+        if not (reader.fieldnames == self._columns if whole else header.startswith(content)):
             raise InputError(f"{self.partial}: holds the rows of another scan (its columns differ); remove it, or give another -o")
         for row in reader:
             if row["scan"] != self._key:
                 raise InputError(f"{self.partial}: holds the rows of another scan; remove it, or give another -o")
             self.rows[row["place"]] = row
+        os.truncate(self.partial, whole)  # a line that was cut short is asked again
 
     def add(self, place: str, row: dict) -> None:
         """On disk at once."""

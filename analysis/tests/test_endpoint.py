@@ -180,6 +180,33 @@ def test_what_an_earlier_scan_wrote_stays_until_the_next_is_complete(tmp_path, c
     assert not partial.exists() and "place" not in rows[0]
 
 
+@pytest.mark.parametrize("content", ["notes of mine", "notes of mine\nwithout an end", "prefix_chars,score\n0,1\n8,0"])
+def test_resume_changes_no_file_of_another_kind(content, tmp_path, capsys):
+    partial = tmp_path / "scan.csv.partial"
+    partial.write_text(content)
+    assert cli.main(["scan-endpoint", "http://127.0.0.1:9", "--model", "stub", "-o", str(tmp_path / "scan.csv"), "--resume"]) == 2
+    assert partial.read_text() == content
+    assert "holds the rows of another scan" in capsys.readouterr().err
+
+
+# A scan that was stopped before its header was written whole leaves nothing, or the header's beginning.
+@pytest.mark.parametrize("content", ["", "prefix_ch"])
+def test_scan_without_a_header_is_gone_on_with(content, tmp_path):
+    (tmp_path / "scan.csv.partial").write_text(content)
+    with serving(forgetful(10_000)) as server:
+        words = [server.url, "--model", "stub", "--count", "2", "--characters", "1500", "-o", str(tmp_path / "scan.csv")]
+        assert cli.main(["scan-endpoint", *words, "--resume"]) == 0
+    assert [row["prefix_chars"] for row in rows_of(tmp_path / "scan.csv")] == ["0", "8"]
+
+
+def test_kind_given_twice_is_asked_once(tmp_path):
+    with serving(forgetful(10_000)) as server:
+        words = [server.url, "--model", "stub", "--count", "2", "--characters", "1500", "-o", str(tmp_path / "scan.csv")]
+        assert cli.main(["scan-endpoint", *words, "--text", "report,report", "--probe", "factual,factual"]) == 0
+        assert len(server.seen) == 2
+    assert [row["prefix_chars"] for row in rows_of(tmp_path / "scan.csv")] == ["0", "8"]
+
+
 def test_interrupted_scan_ends_quietly(tmp_path, capsys, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt

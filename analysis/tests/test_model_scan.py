@@ -48,6 +48,8 @@ def test_settings_are_all_combinations_and_only_evictions_have_ratios():
     found = scan_plan.settings_of(parser.parse_args(["--policy", "evict,int4", "--block", "32,64", "--ratio", "0.25,0.5"]))
     assert len(found) == 2 * 2 + 2
     assert found[-1].label == "aware-int4-64" and found[0].label == "aware-evict-32-0.25-head"
+    twice = parser.parse_args(["--policy", "evict,evict", "--block", "64,64", "--ratio", "0.5,0.50"])
+    assert [setting.label for setting in scan_plan.settings_of(twice)] == ["aware-evict-64-0.5-head"]
     with pytest.raises(InputError, match="--ratio"):
         scan_plan.settings_of(parser.parse_args(["--ratio", "1.5"]))
     with pytest.raises(InputError, match="expected one of aware, agnostic"):
