@@ -102,22 +102,70 @@ std::string asked_path(const std::string& dotted_key) {
   return path;
 }
 
-/// Whether reading the file with `key` in it asks for an integer there. What is wrong with the file is found elsewhere.
-bool is_integer_key(const Document& file, const std::string& key, NameResolver& resolver) {
-  Document copy = file.clone();
-  try {
-    copy.set("sweep", "null");
-    copy.set(key, "1");
-    copy.record_asked();
-    expand_preset(copy);
-    (void)read_setting(copy.root(), resolver);
-  } catch (const Error&) {
-    return false;
+/// Keys and values that stand in a sweep's axes, zips and points; ranges have none.
+std::vector<std::pair<std::string, config::Value>> written_values(const config::Value& sweep) {
+  std::vector<std::pair<std::string, config::Value>> values;
+  const auto add = [&values](const std::string& key, const config::Value& element) {
+    const bool is_labelled = element.is_map() && element.at("value").exists();
+    values.emplace_back(key, is_labelled ? element.at("value") : element);
+  };
+  const auto add_axes = [&add](const config::Value& axes) {
+    if (!axes.is_map()) return;
+    for (const std::string& key : axes.keys()) {
+      if (key == "zip" || key == "list" || key == "when" || !axes.at(key).is_list()) continue;
+      for (const config::Value& element : axes.at(key).items()) add(key, element);
+    }
+  };
+  const auto elements = [](const config::Value& list) {
+    return list.is_list() ? list.items() : std::vector<config::Value>{};
+  };
+  if (!sweep.is_map()) return values;
+  add_axes(sweep);
+  add_axes(sweep.at("zip"));
+  for (const config::Value& zip : elements(sweep.at("zip"))) add_axes(zip);
+  for (const config::Value& point : elements(sweep.at("list"))) {
+    if (!point.is_map()) continue;
+    for (const std::string& key : point.keys()) values.emplace_back(key, point.at(key));
   }
-  const std::string path = asked_path(key);
-  return std::ranges::any_of(copy.asked(), [&path](const config::AskedKey& asked) {
-    return asked.path == path && asked.kind == config::AskedKey::Kind::integer;
-  });
+  if (sweep.at("sample").is_map()) add_axes(sweep.at("sample").at("axes"));
+  return values;
+}
+
+/// Whether reading `file`, a copy, with `key` in it asks for an integer there; nothing where it does not ask for the key.
+/// What is wrong with the file is found elsewhere.
+std::optional<bool> asks_for_integer(Document file, const std::string& key, NameResolver& resolver) {
+  try {
+    file.set(key, "1");
+    file.record_asked();
+    expand_preset(file);
+    (void)read_setting(file.root(), resolver);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  std::optional<bool> is_integer;
+  for (const std::string path = asked_path(key); const config::AskedKey& asked : file.asked()) {
+    if (asked.path == path) is_integer = is_integer.value_or(false) || asked.kind == config::AskedKey::Kind::integer;
+  }
+  return is_integer;
+}
+
+/// Whether the file takes an integer at `key`: as it stands, or else with the first value of another axis that makes it ask.
+bool is_integer_key(const Document& file, const std::string& key, NameResolver& resolver) {
+  const Document original = file.clone();  // looking at a key marks it as known
+  Document without_sweep = file.clone();
+  without_sweep.set("sweep", "null");
+  if (const auto asked = asks_for_integer(without_sweep.clone(), key, resolver)) return *asked;
+  for (const auto& [other, value] : written_values(original.root().at("sweep"))) {
+    if (other == key) continue;
+    Document copy = without_sweep.clone();
+    try {
+      copy.set(other, value);
+    } catch (const Error&) {
+      continue;
+    }
+    if (const auto asked = asks_for_integer(std::move(copy), key, resolver)) return *asked;
+  }
+  return false;
 }
 
 /// Whether all conditions of the sweep hold; what is wrong with one is recorded at its place in `file`.

@@ -11,6 +11,7 @@
 #include "experiment/partition_reader.h"
 #include "experiment/schedule_reader.h"
 #include "experiment/serving_reader.h"
+#include "experiment/trace_source.h"
 #include "kv/compression/codec.h"
 
 namespace kvtide::experiment {
@@ -228,11 +229,14 @@ void read_synthetic(const Value& value, TraceSource& trace) {
   trace.kind = TraceKind::synthetic;
   trace.synthetic_kind = value.choice("kind", {"uniform", "needle", "recency", "ar1", "rope"});
   trace.parameters.emplace_back("tokens", value.integer("tokens", {.min = 16, .max = 1 << 20}));
-  // Which further parameters a kind has is the generator's to say; here each must be a finite number.
+  // Which further parameters a kind has, and how large, is the generator's to say; here each must be a number.
+  constexpr std::int64_t kLargest = 1'000'000'000'000'000;  // exact as a double
   if (!value.is_map()) return;
   for (const std::string& key : value.keys()) {
     if (key == "kind" || key == "tokens") continue;
-    trace.parameters.emplace_back(key, value.number(key));
+    trace.parameters.emplace_back(
+        key, is_whole_parameter(key) ? static_cast<double>(value.integer(key, {.min = -kLargest, .max = kLargest}))
+                                     : value.number(key));
   }
   std::ranges::sort(trace.parameters);
 }

@@ -105,6 +105,31 @@ TEST(Sweep, ARangeKnowsWhichKeysTakeWholeNumbers) {
   EXPECT_THAT(column(experiment, "trace.synthetic.deviation"), ElementsAre("0", "0.5", "1", "1.5", "2"));
 }
 
+// 10, 21.54, 46.4, 100: what an engine takes is known where there is a workload, be it in another axis.
+TEST(Sweep, ARangeKnowsAKeyThatOnlyAnotherAxisAsksFor) {
+  const std::string workload = "{poisson: {rate: 1 /s, requests: 9, input_tokens: 100, output_tokens: 9}}";
+  const std::string seqs = "engine.max_num_seqs: {range: {from: 10, to: 100, count: 4, scale: log}}";
+  for (const std::string& sweep : {"{workload: [" + workload + "], " + seqs + "}",
+                                   "{" + seqs + ", workload: [{label: a, value: " + workload + "}]}",
+                                   "{zip: {seed: [2], workload: [" + workload + "]}, " + seqs + "}",
+                                   "{zip: [{seed: [2], workload: [" + workload + "]}], " + seqs + "}"}) {
+    EXPECT_THAT(column(parse("sweep: " + sweep), "engine.max_num_seqs"), ElementsAre("10", "22", "46", "100")) << sweep;
+  }
+  const std::string share = "engine.gpu_memory_utilization";
+  EXPECT_THAT(column(parse("engine: {kind: sglang}\nsweep: {workload: [" + workload + "], " + share +
+                           ": {range: {from: 0, to: 1, count: 3}}}"),
+                     share),
+              ElementsAre("0", "0.5", "1"));
+}
+
+// The needle's place is counted, the logits' deviation is not.
+TEST(Sweep, ARangeKnowsTheWholeParametersOfAGenerator) {
+  const Experiment experiment = parse("sweep: {trace.synthetic.pair: {range: {from: 10, to: 30, count: 4}}}");
+  EXPECT_THAT(column(experiment, "trace.synthetic.pair"), ElementsAre("10", "17", "23", "30"));
+  EXPECT_THAT(error_of("sweep: {trace.synthetic.needle_start: [1, 1.5]}"),
+              HasSubstr("trace.synthetic.needle_start: expected an integer"));
+}
+
 TEST(Sweep, AValueOfARangeIsReportedWhereTheRangeStands) {
   const std::string error = error_of("sweep: {batch: {range: {from: 0, to: 4, step: 2}}}");  // the fifth line
   EXPECT_THAT(error, testing::StartsWith("t.yaml:5:"));

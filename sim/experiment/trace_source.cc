@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <variant>
@@ -62,6 +63,12 @@ void assign(SyntheticSpec& spec, const std::string& name, double value) {
 }
 
 }  // namespace
+
+bool is_whole_parameter(const std::string& name) {
+  return std::ranges::any_of(kParameters, [&name](const Parameter& parameter) {
+    return name == parameter.name && std::holds_alternative<std::int64_t SyntheticSpec::*>(parameter.member);
+  });
+}
 
 attention::Trace open_trace(const TraceSource& source, std::uint64_t seed) {
   if (source.kind == TraceKind::recorded) return attention::Trace::open(source.path, source.companion);
