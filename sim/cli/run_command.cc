@@ -157,8 +157,8 @@ int run(const Arguments& arguments) {
     outcome = experiment::execute(experiment, evaluate, options);
   }
   if (outcome.is_interrupted) {
-    fmt::print(stderr, "interrupted: {} runs are kept in {}.runs; the rest: {}\n", outcome.done, options.output,
-               command_to_resume(arguments, options.output, experiment.shard));
+    fmt::print(stderr, "interrupted: {} runs are kept (in {}.runs, or in {} from before); the rest: {}\n", outcome.done,
+               options.output, options.output, command_to_resume(arguments, options.output, experiment.shard));
     return kInterrupted;
   }
   return finish(arguments, options.output, outcome);

@@ -21,7 +21,8 @@ bool is_digit(char c) {
 }
 
 /// Length of the number at the start of `text`, 0 when there is none: JSON's (RFC 8259 section 6), so no sign but '-', no
-/// leading zero and digits behind a point, or YAML's .5 without digits before it. `is_integer` tells whether it had neither fraction nor exponent.
+/// leading zero and digits behind a point, or YAML's .5 without digits before it. `is_integer` tells whether it had neither
+/// fraction nor exponent.
 std::size_t number_length(std::string_view text, bool& is_integer) {
   std::size_t i = 0;
   const auto digits = [&] {

@@ -55,7 +55,8 @@ struct Outcome {
 [[nodiscard]] RunResult evaluate_safely(const Evaluate& evaluate, const Run& run);
 
 /// Runs everything and writes the final file, unless interrupted (then the finished runs stay in NAME.runs/).
-/// Resumed are finished runs of the same build of kvtide; those of another are computed again. A finished file gets the names, labels and YAML of
+/// Resumed are finished runs of the same build of kvtide; those of another are computed again. A finished file gets the names,
+/// labels and YAML of
 /// `experiment`, whatever it was written under.
 /// @throws EnvironmentError  unwritable output, full disk: before any run where that can be known
 /// @throws InputError        --resume with another configuration's NAME or NAME.runs/

@@ -124,7 +124,11 @@ double peak_bytes(const Run& run, const kv::Compression& setting, const Model& m
 /// A run that serves requests leaves the cache what its engine does.
 Bytes capacity_of(const Run& run, const Model& model, const gpu::GpuProfile& profile) {
   if (!run.setting.serving) return kv_capacity(profile, weight_bytes_per_gpu(model, run.setting));
-  return static_cast<Bytes>(std::max(0.0, memory_account(run, model, profile, 1.0).kv_bytes()));
+  const serving::MemoryAccount account = memory_account(run, model, profile, 1.0);
+  const std::int64_t given = run.setting.serving->num_blocks;  // one of them is the null page
+  const double bytes = given > 0 ? static_cast<double>((given - 1) * account.block_size) * account.kv_bytes_per_token
+                                 : account.kv_bytes();
+  return static_cast<Bytes>(std::max(0.0, bytes));
 }
 
 void add_memory(const Run& run, const kv::Compression& setting, const Model& model, const gpu::Gpu& gpu,

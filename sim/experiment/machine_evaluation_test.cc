@@ -61,10 +61,13 @@ TEST(MachineEvaluation, ARunThatServesHasTheMemoryOfItsEngine) {
   EXPECT_GE(pages, less.at("serving_kv_tokens") / 16);
   EXPECT_LE(pages, less.at("serving_kv_tokens") / 16 + 2);
   EXPECT_NEAR(more.at("kv_capacity_bytes") - less.at("kv_capacity_bytes"), 0.05 * less.at("gpu_memory_bytes"), 1);
+  EXPECT_EQ(with("0.9, num_blocks: 1000").at("kv_capacity_bytes"), 999 * 16 * 131072.0);
 }
 
-// In every layer KV heads 0..3 of 8 keep all, 4..7 only 64 + 256 tokens. Engines divide heads in order: the first half of the ranks has whole
-// heads alone, is as full as without compression, and the others wait for it at every all-reduce. On one GPU half is saved, less the pages of 320.
+// In every layer KV heads 0..3 of 8 keep all, 4..7 only 64 + 256 tokens. Engines divide heads in order: the first half of the
+// ranks has whole
+// heads alone, is as full as without compression, and the others wait for it at every all-reduce. On one GPU half is saved,
+// less the pages of 320.
 TEST(MachineEvaluation, ARankOfWholeHeadsGainsNothing) {
   const auto file = std::filesystem::temp_directory_path() / fmt::format("kvtide-whole-heads-{}.tsv", ::getpid());
   {

@@ -226,9 +226,11 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
       {model, setting, asked.page_size, asked.layout, 1, {}, {}, asked.loss.score_window}, scores, context);
   const std::vector<kv::LayerAttention> attention = plain.attention();
   const std::int64_t rank = fullest_rank(compressed.cache(), asked);
-  const EntryWork work = entry_work(compressed.attention(), asked, rank);
+  const std::vector<kv::LayerAttention> read = compressed.attention();
+  const EntryWork work = entry_work(read, asked, rank);
   const HeldEntries entries = held_entries(kv::part_of_rank(compressed.cache(), rank, asked.tensor_parallel));
   const kv::Digests digests = kv::digests_of_steps(setting);
+  const bool is_chosen = std::ranges::any_of(read, [](const auto& layer) { return !layer.selection.empty(); });
   serving::MachineStepTime::Options options;
   options.iteration.shape = decoder_shape(model, asked, attention);
   options.iteration.page_size = asked.page_size;
@@ -250,8 +252,10 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
     cached.dequantized_elements = work.dequantized_elements;
     cached.reconstruction_macs = work.reconstruction_macs;
     // A page of what is held; the others of the context may lie in host memory, their digests do not.
-    cached.digest_entries = static_cast<double>(digests.page) * entries.held / entries.positions;
-    cached.digest_vectors = digests.vectors;
+    if (is_chosen) {
+      cached.digest_entries = static_cast<double>(digests.page) * entries.held / entries.positions;
+      cached.digest_vectors = digests.vectors;
+    }
     cached.fp8_entries = work.fp8_entries;
     cached.fp8_bytes = work.fp8_bytes;
   }

@@ -120,7 +120,8 @@ TEST(ServedEngine, StepTimesAreThoseOfTheMachine) {
   }
 }
 
-// KV heads 0..3 of 8 keep all, 4..7 the 320 protected positions: on one GPU (8,192 + 320) / 2 of 8,192 entries, on two or more the first rank
+// KV heads 0..3 of 8 keep all, 4..7 the 320 protected positions: on one GPU (8,192 + 320) / 2 of 8,192 entries, on two or more
+// the first rank
 // has whole heads alone. Its blocks are the engine's, and its attention is what a step waits for.
 TEST(ServedEngine, TheFullestRankDecides) {
   const auto file = std::filesystem::temp_directory_path() / "kvtide-served-heads.tsv";

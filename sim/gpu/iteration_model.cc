@@ -96,7 +96,9 @@ PrefillAttentionWork IterationModel::prefill_of(const CachedLayer& layer,
 /// The choice of pages that decoding sequences read.
 std::vector<StreamWork> IterationModel::selection_of(const CachedLayer& layer, const Key& key) const {
   PageSelection selection{.digest_vectors = layer.digest_vectors, .head_dim = layer.head_dim};
-  selection.num_queries = std::max<std::int64_t>(1, options_.shape.num_query_heads / layer.num_kv_heads);
+  const DecoderShape& shape = options_.shape;
+  if (shape.is_latent()) selection.head_dim = shape.latent.kv_rank + shape.latent.rope_dim;  // as stored
+  selection.num_queries = std::max<std::int64_t>(1, shape.num_query_heads / layer.num_kv_heads);
   for (const auto& [length, count] : key.first) {
     const auto num_pages = [&layer](std::int64_t entries) {
       return static_cast<std::int64_t>(std::ceil(static_cast<double>(entries) / layer.digest_entries));

@@ -26,8 +26,8 @@ struct CachedLayer {
   std::int64_t window = 0;       ///< of the model; 0: none
   /// Elements of an entry that are converted before use (times the codec's cost), multiply-adds that rebuild it from a low rank.
   double dequantized_elements = 0, reconstruction_macs = 0;
-  double digest_entries =
-      0;  ///< of those that lengths count, for each page that a step chooses from; 0: nothing is chosen
+  /// Of those that lengths count, for each page that a step chooses from; 0: nothing is chosen.
+  double digest_entries = 0;
   std::int64_t digest_vectors = 0;        ///< PageSelection::digest_vectors
   double fp8_entries = 0, fp8_bytes = 0;  ///< share of AttentionTask::fp8_entries, and of the bytes that are theirs
 };
@@ -62,7 +62,8 @@ class IterationModel {
   /// The graph behind step(). @throws InputError  an empty batch
   [[nodiscard]] Iteration iteration(const BatchShape& batch);
 
-  /// Of step(): the attention kernels of all layers, and those that choose what they read. 0 for an empty batch. Not kept. @throws InputError  negative lengths
+  /// Of step(): the attention kernels of all layers, and those that choose what they read. 0 for an empty batch. Not kept.
+  /// @throws InputError  negative lengths
   [[nodiscard]] Picoseconds attention(const BatchShape& batch);
 
   [[nodiscard]] std::int64_t num_lookups() const { return num_lookups_; }

@@ -63,7 +63,8 @@ TEST(IterationModel, EvictionReadsWhatItKeeps) {
   EXPECT_EQ(attention_bytes(model.iteration({.decode_lengths = {4096}, .chunks = {}})), 2080u * 131072u);
 }
 
-// 1,024 entries of 100 B in runs of 800 B, 32 elements of each converted and 4,096 multiply-adds to rebuild it: in each of 32 layers 8 heads
+// 1,024 entries of 100 B in runs of 800 B, 32 elements of each converted and 4,096 multiply-adds to rebuild it: in each of 32
+// layers 8 heads
 // of 102,400 B, 32,768 elements and 4,194,304 multiply-adds.
 TEST(IterationModel, AnEntryCostsWhatIsReadConvertedAndRebuilt) {
   Gpu gpu = h100();
@@ -97,7 +98,8 @@ TEST(IterationModel, EverySequenceHasItsShareOfTheKernelsFixedTime) {
   EXPECT_NEAR(to_microseconds(attended - charged_once), 32 * 4.692, 0.01);
 }
 
-// Decoding sequences are chunks of one token under vLLM's FlashAttention; under FlashInfer (fp8 on an L40S), TensorRT-LLM's kernels (a B200)
+// Decoding sequences are chunks of one token under vLLM's FlashAttention; under FlashInfer (fp8 on an L40S), TensorRT-LLM's
+// kernels (a B200)
 // and where entries are converted first (fp8 on an A100) each of the 32 layers has a call for them.
 TEST(IterationModel, TheKernelDecidesWhetherDecodesJoinThePromptsCall) {
   const auto num_calls = [](const char* gpu_name, const IterationModel::Options& options, const BatchShape& batch) {
@@ -116,7 +118,8 @@ TEST(IterationModel, TheKernelDecidesWhetherDecodesJoinThePromptsCall) {
   EXPECT_EQ(num_calls("b200-sxm", llama(), {.decode_lengths = {}, .chunks = {{16, 0}}}), 0);
 }
 
-// The prompts' call reads 4 x 1,023 earlier entries of 8 heads in 32 layers, 512 B each in 16 bits and 256 B in fp8; what was just computed is
+// The prompts' call reads 4 x 1,023 earlier entries of 8 heads in 32 layers, 512 B each in 16 bits and 256 B in fp8; what was
+// just computed is
 // in L2. A chunk of a longer prompt reads its 1,008 earlier ones alike.
 TEST(IterationModel, ThePromptsCallReadsEntriesAsTheyAreStored) {
   Gpu gpu = h100();
@@ -147,8 +150,10 @@ TEST(IterationModel, Fp8BesideFp16IsReadOnce) {
   EXPECT_EQ(attention_bytes(mixed.iteration({.decode_lengths = {1024}, .chunks = {}})), 32U * 8 * 1024 * 384);
 }
 
-// Two kernels a layer choose what decoding sequences read, however many they are and whatever prompts are beside them; prompts read all. The
-// digests of 64 and 63 pages, 2 x 256 B each of 8 heads, and a group's 4 queries of 256 B for each of 16 heads come from device memory once.
+// Two kernels a layer choose what decoding sequences read, however many they are and whatever prompts are beside them; prompts
+// read all. The
+// digests of 64 and 63 pages, 2 x 256 B each of 8 heads, and a group's 4 queries of 256 B for each of 16 heads come from
+// device memory once.
 TEST(IterationModel, PagesAreChosenInEveryStepThatDecodes) {
   Gpu gpu = h100();
   IterationModel::Options options = llama();

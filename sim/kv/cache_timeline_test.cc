@@ -7,7 +7,8 @@
 namespace kvtide::kv {
 namespace {
 
-// Four query heads on two KV heads of 16 channels, three sequences: six heads of KV. A block of 32 positions has 32 x 16 x 2 = 1,024 elements
+// Four query heads on two KV heads of 16 channels, three sequences: six heads of KV. A block of 32 positions has 32 x 16 x 2 =
+// 1,024 elements
 // of K and V a head; the cache holds 100 positions.
 constexpr std::int64_t kHeads = 6;
 constexpr std::int64_t kPositions = 100;

@@ -70,7 +70,8 @@ TEST(ServedCache, KeepRuleIsAppliedOnTheServedCount) {
   EXPECT_EQ(sequence_bytes(cache, 16, CacheLayout::per_head).total, 2 * kGiB);
 }
 
-// 2 layers, 2 KV heads of 8 channels, 1,024 positions, of which a whole head holds all and a streaming one 16 + 48, 32 B each. Layer 0 has two
+// 2 layers, 2 KV heads of 8 channels, 1,024 positions, of which a whole head holds all and a streaming one 16 + 48, 32 B each.
+// Layer 0 has two
 // whole heads, in layer 1 only head 1 is one: rank 1 holds 2,048 positions, rank 0 1,088. 4 ranks hold each head twice.
 TEST(ServedCache, ARankHoldsItsOwnHeads) {
   Model model;

@@ -3,7 +3,8 @@
 // irregular), yet each of its jumps is at a block boundary.
 //
 // Example: jumps at 17, 81, 209 and 337. Differences 64, 128, 128 have the greatest common divisor 64, so the grid is
-// 64 with boundaries at 17 mod 64. Four positions all share this grid by chance with probability 64^-3 = 3.8e-6, some grid of 64 or more with
+// 64 with boundaries at 17 mod 64. Four positions all share this grid by chance with probability 64^-3 = 3.8e-6, some grid of
+// 64 or more with
 // the sum over g >= 64 of g^-3, over zeta(3): 1.0e-4.
 
 #include <cstdint>

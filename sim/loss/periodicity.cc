@@ -29,6 +29,11 @@ constexpr double kEdgeShare = 0.2;
 constexpr double kShortP = 0.005;
 constexpr double kShortAgreement = 0.5;
 
+/// What lies below the smallest double, as the power of many jumps does, is no 0.
+std::string probability_text(double p) {
+  return p < 1e-300 ? "< 1e-300" : fmt::format("{:.1e}", p);
+}
+
 /// The longest stretch of unprotected positions [begin, end).
 std::pair<std::size_t, std::size_t> open_stretch(const PeriodQuestion& question) {
   if (question.is_protected.empty()) return {0, question.loss.size()};
@@ -96,10 +101,8 @@ bool exact_rule(const Evidence& evidence, const PeriodQuestion& question, Period
   verdict.chance = grid.chance;
   set_level(level_on_grid(evidence, question, verdict), verdict);
   set_edges(edge_index(evidence.squared, grid.period), verdict);
-  // The power of many jumps is below the smallest double.
-  const std::string chance = grid.chance < 1e-300 ? "< 1e-300" : fmt::format("{:.1e}", grid.chance);
-  verdict.certainty = fmt::format("all {} jumps on one grid of {} (chance {}{})", grid.edges, grid.period, chance,
-                                  proven ? "" : "; too few jumps to be sure");
+  verdict.certainty = fmt::format("all {} jumps on one grid of {} (chance {}{})", grid.edges, grid.period,
+                                  probability_text(grid.chance), proven ? "" : "; too few jumps to be sure");
   return true;
 }
 
@@ -117,8 +120,8 @@ bool edge_rule(const Evidence& evidence, const PeriodQuestion& question, PeriodV
   verdict.chance = edges.p;
   verdict.jumps_on_grid = edges.share;
   set_level(level_on_grid(evidence, question, verdict), verdict);
-  verdict.certainty =
-      fmt::format("jumps crowd on a grid of {}: edge index {:.2f}, p {:.1e}", edges.period, edges.index, edges.p);
+  verdict.certainty = fmt::format("jumps crowd on a grid of {}: edge index {:.2f}, p {}", edges.period, edges.index,
+                                  probability_text(edges.p));
   return true;
 }
 
@@ -143,13 +146,12 @@ bool level_rule(const Evidence& evidence, const PeriodQuestion& question, Period
     level.p = correct_for_search(level.p, search.independent_periods);
     set_level(level, verdict);
   }
-  verdict.certainty =
-      fmt::format("level repeats every {} positions ({:.0f} % of the variance): p {:.1e} after the search", period,
-                  100 * repeated, verdict.chance);
+  verdict.certainty = fmt::format("level repeats every {} positions ({:.0f} % of the variance): p {} after the search",
+                                  period, 100 * repeated, probability_text(verdict.chance));
   return true;
 }
 
-/// Two to five cycles: never more than likely.
+/// Two cycles or more: never more than likely.
 bool short_rule(const Evidence& evidence, const PeriodQuestion& question, PeriodVerdict& verdict) {
   const auto n = static_cast<std::int64_t>(evidence.open.size());
   const ShortScan scan =

@@ -6,7 +6,8 @@
 //   grid_locked  a noise-free replay whose evicted runs all begin and end on one grid (jump_grid); or, for an outside scan
 //                that looks like a mask with noise, edge index >= 0.25 with Rayleigh p <= 0.001 after the search, a fifth
 //                of the squared jumps within one position of the grid, 6 cycles or more
-//   level        at least 6 cycles seen; periodicity index >= 0.05, ratio >= 5, rotation p <= 0.005 after the search; the period is the one at
+//   level        at least 6 cycles seen; periodicity index >= 0.05, ratio >= 5, rotation p <= 0.005 after the search; the
+// period is the one at
 //                which positions repeat, and they share 5 % of the variance (repeating_period)
 //   likely       2 cycles or more that agree (>= 0.5) and better than chance (p <= 0.005); or a jump grid with few edges
 //   none         else

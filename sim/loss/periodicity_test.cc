@@ -251,7 +251,8 @@ TEST(FindPeriod, EmptyAndTinyProfilesHaveNone) {
   }
 }
 
-// Pools of 4 or 8 that begin anew in every block of 48..128, in noise of 0.5: what repeats is the block (or the pool, where it divides the block).
+// Pools of 4 or 8 that begin anew in every block of 48..128, in noise of 0.5: what repeats is the block (or the pool, where it
+// divides the block).
 // Of 40 at a nominal 1 % 0.4 are expected to be something else; three or more have probability 0.75 % (binomial). At least half are to be
 // named: fewer than 12 of 40 then have 0.32 %.
 TEST(FindPeriod, PoolsRepeatWithTheirBlockAndNoPartOfIt) {

@@ -1,7 +1,8 @@
 #pragma once
 // A probe of known strength, planted at any position of a recorded context: does its answer survive the policy there?
 //
-// Each token of the probe is asked by every measured query row that comes after it: its logit exceeds the mean (of the exponentials) of what
+// Each token of the probe is asked by every measured query row that comes after it: its logit exceeds the mean (of the
+// exponentials) of what
 // the row sees by `margin`, so that among n keys it gets a = e^D / (e^D + n (1 - w)) of the attention, w the share of the token it
 // replaces. Its value is one of `codes` random unit vectors. With the policy's evicted set of background mass m the
 // answer gets a' = e^D / (e^D + n (1 - w - m)) where the token stays, 0 where it goes. The outputs of the heads that read it vote:

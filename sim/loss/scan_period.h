@@ -5,8 +5,10 @@
 // Two statistics at every candidate period P: the share of variance that the phase explains (8 bins), and the agreement of points P
 // apart, 1 - MSD / (2 variance). Two scales: the values, and asinh((y - median) / (2 robust sigma)), on which a bump of 0.4 nat counts
 // beside one of 10. Two families: powers of two, since most block sizes are, and every period.
-// How good is good is learnt from surrogates, each searched alike: AR(1) series with the scan's own autocorrelation and innovations at the same
-// positions, and the scan's own failing stretches in another order (scan_surrogates.h). Within each kind the smallest p of the eight searches is
+// How good is good is learnt from surrogates, each searched alike: AR(1) series with the scan's own autocorrelation and
+// innovations at the same
+// positions, and the scan's own failing stretches in another order (scan_surrogates.h). Within each kind the smallest p of the
+// eight searches is
 // ranked among the surrogates' smallest (Westfall and Young 1993), so the search is paid for; the larger p of the two kinds counts.
 //
 // Example: loss 10 at prefix lengths 4..10, 68..74, 132..138 and 0 elsewhere, measured at 0, 2, .. 200: the agreement at 64 is 1, no

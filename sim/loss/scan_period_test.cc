@@ -163,7 +163,8 @@ ScanSeries without_period(const std::string& shape, std::uint64_t seed) {
   return {evenly(places, static_cast<double>(step)), fails};
 }
 
-// Each of these shapes has something that looks like a beat: two stretches are some distance apart, blocks lie on a grid, failures crowd. Six
+// Each of these shapes has something that looks like a beat: two stretches are some distance apart, blocks lie on a grid,
+// failures crowd. Six
 // shapes of 10 scans at a nominal 1 %: 0.6 are expected; five or more of 60 have probability 0.03 %, three or more of 10 0.01 % (binomial).
 TEST(ScanPeriod, IrregularFailuresRarelyHaveOne) {
   int alarms = 0;
@@ -179,8 +180,10 @@ TEST(ScanPeriod, IrregularFailuresRarelyHaveOne) {
   RecordProperty("alarms", std::to_string(alarms));
 }
 
-// The other side, same places and steps: dips of a tenth to a half of the period, one answer in 33 wrong. With 3 to 4 cycles half of them are to be
-// found and of the others most suspected, with 4 to 9 cycles nine of ten: 20 scans of each; fewer than 4 or 14 then have probability 0.13 % and 0.24 % (binomial).
+// The other side, same places and steps: dips of a tenth to a half of the period, one answer in 33 wrong. With 3 to 4 cycles
+// half of them are to be
+// found and of the others most suspected, with 4 to 9 cycles nine of ten: 20 scans of each; fewer than 4 or 14 then have
+// probability 0.13 % and 0.24 % (binomial).
 TEST(ScanPeriod, PlantedPeriodsAreFound) {
   for (const auto& [least_cycles, most_cycles, least_found] : {std::tuple{3, 4, 4}, {4, 9, 14}}) {
     int found = 0;

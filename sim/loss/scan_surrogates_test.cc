@@ -35,7 +35,8 @@ TEST(MovedStretches, AreOfTheRarerKind) {
   EXPECT_EQ(orders_of("x..xx", 200), (std::set<std::string>{"..xxx", "x..xx", "xx..x", "xxx.."}));
 }
 
-// Stretches of 2 and 4 with gaps of 2 and 2: a grid of 2, on which the three pieces (xx, xxxx) and two gaps are moved: no stretch of 1 or 3.
+// Stretches of 2 and 4 with gaps of 2 and 2: a grid of 2, on which the three pieces (xx, xxxx) and two gaps are moved: no
+// stretch of 1 or 3.
 TEST(MovedStretches, StayOnTheirGrid) {
   for (const std::string& order : orders_of("..xx..xxxx..", 500)) {
     for (std::size_t i = 0; i < order.size(); i += 2) EXPECT_EQ(order[i], order[i + 1]) << order;

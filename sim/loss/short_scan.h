@@ -1,5 +1,5 @@
 #pragma once
-// Periods of which a scan saw only two to five cycles: too few to fold and compare, so the cycles are compared with
+// Periods of which a scan saw only a few cycles, two or more: too few to fold and compare, so the cycles are compared with
 // each other. Agreement at lag P is 1 - MSD(P) / (2 variance), MSD the mean squared difference between positions P
 // apart; 1: the cycles are equal, 0: unrelated.
 //

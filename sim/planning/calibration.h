@@ -5,7 +5,8 @@
 //   ttft_offset   a client waits that much longer for its first token (network, queueing outside of the engine)
 //
 // Every second run is fitted, the others are held out. Step time is fitted to TPOT alone, the offset then to TTFT: TPOT does not hang on
-// it. A TTFT that is queueing for the most part has no offset to tell: a queue is many steps long, and so is each error of a step. Example: steps of 10 ms measured as 11.5 and of 20 ms as 22.5: factor 1.1, gap 0.5 ms.
+// it. A TTFT that is queueing for the most part has no offset to tell: a queue is many steps long, and so is each error of a
+// step. Example: steps of 10 ms measured as 11.5 and of 20 ms as 22.5: factor 1.1, gap 0.5 ms.
 
 #include <cstdint>
 #include <functional>

@@ -2,7 +2,8 @@
 // How many replicas a rate needs, and how much a number of replicas carries, found by replaying what one replica serves.
 //
 // More replicas never make anybody slower, and more traffic never faster: both searches bisect. While candidates are compared, the
-// busiest sample of the first replica stands for all (Scope::sample): that may be too many by one to three where bursts decide, or one too few. What
+// busiest sample of the first replica stands for all (Scope::sample): that may be too many by one to three where bursts
+// decide, or one too few. What
 // may be chosen is then counted with every request on every replica (Scope::everything).
 
 #include <cstdint>

@@ -80,7 +80,8 @@ TEST_F(Windows, ThePercentileOfRequestsAloneIsThatOfAllOfThem) {
   EXPECT_FALSE(alone(201, fast).is_good());
 }
 
-// Blocks of 16 keep a quarter: 400 tokens, most of them an answer, hold 400 / 4 = 100 and the block that is being filled, 8 blocks. A prompt is
+// Blocks of 16 keep a quarter: 400 tokens, most of them an answer, hold 400 / 4 = 100 and the block that is being filled, 8
+// blocks. A prompt is
 // whole while it is computed: 304 tokens are the 19 blocks beside the null block.
 TEST(GivenBlocks, HoldAnAnswerAsItIsEvicted) {
   Parts parts{"smollm2-135m", "l4", "{num_blocks: 20}"};

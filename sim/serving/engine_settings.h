@@ -18,7 +18,8 @@ enum class Reservation : std::uint8_t {
   none,          ///< nothing: who runs out of blocks is preempted (vLLM; TensorRT-LLM's MAX_UTILIZATION)
   whole_output,  ///< everybody's last token: nobody is ever preempted (TensorRT-LLM's GUARANTEED_NO_EVICT)
   /// A share of what everybody may still generate (SGLang, output_estimate.h). The newcomer counts with what it must compute,
-  /// its whole output and a block; no output counts beyond 4,096 tokens. After a refusal nobody is looked at before somebody has left the batch, but under priorities or with windows.
+  /// its whole output and a block; no output counts beyond 4,096 tokens. After a refusal nobody is looked at before somebody
+  /// has left the batch, but under priorities or with windows.
   /// Who gives way is who has generated least, among equals the longest prompt, and goes to the end of the line.
   estimated_output,
 };

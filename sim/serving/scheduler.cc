@@ -338,7 +338,7 @@ bool Scheduler::fits_to_its_end(const Sequence& sequence) const {
   return needed <= pool_.num_usable();
 }
 
-/// Of what the running ones may still generate, once they have generated `steps` tokens more. Who was admitted in this very step counts
+/// Of what the running ones may still generate, once they have generated `steps` tokens more. Who computes its prompt in this very step counts
 /// whole, with the page that rounding may take.
 double Scheduler::kept_free(double share, std::int64_t steps) const {
   double tokens = 0;

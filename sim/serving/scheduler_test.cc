@@ -494,7 +494,8 @@ TEST_F(SchedulerTest, EvictionMakesRoomForALongAnswer) {
 }
 
 // Two of them in 5 blocks. A prompt of 8 is 2 entries once it is complete; with the 15th token there are 2 + 7, a third block each: request
-// 1 gives way with 14 computed and 7 generated. With the 16th request 0's second 8 become 2. Request 1 comes back in the 3 blocks that it had:
+// 1 gives way with 14 computed and 7 generated. With the 16th request 0's second 8 become 2. Request 1 comes back in the 3
+// blocks that it had:
 // its prompt, and 9 - 2 tokens behind its 2 entries. Later its 40 tokens, twice what the cache holds, are computed in more pieces.
 TEST_F(SchedulerTest, WhatAPreemptedRequestGeneratedIsComputedAgainBehindItsCompressedPrompt) {
   make(evicting(5));

@@ -196,7 +196,8 @@ TEST(FleetRun, TheLeastLoadedEngineIsChosen) {
   EXPECT_EQ(milliseconds_to_the_end(serve(loaded, fleet, step_time)), (std::vector<double>{100, 10, 60}));
 }
 
-// 1,000 tokens of 1 MB at 10 GB/s: 100 ms. Both prompts are computed in one step of 10 ms; their caches follow one another. Request 0: first
+// 1,000 tokens of 1 MB at 10 GB/s: 100 ms. Both prompts are computed in one step of 10 ms; their caches follow one another.
+// Request 0: first
 // token 10, cache 110, tokens 120 and 130. Request 1: cache 210, token 220.
 TEST(FleetRun, PrefillApartFromDecodeSendsTheCache) {
   const RequestTrace trace = trace_of({request_at(0, 1000, 3), request_at(0, 1000, 2)});
@@ -368,7 +369,8 @@ TEST(ServingRun, StepsOfOneRunAreAsLongAsTheyAre) {
   EXPECT_NEAR(outcome.series.intervals()[0].used_blocks, 317.0 / 16, 1);
 }
 
-// Steps of 10 ms; request 1's prompt has one to itself in the middle, so one token of request 0 comes after 20 ms. The 98 gaps around it are
+// Steps of 10 ms; request 1's prompt has one to itself in the middle, so one token of request 0 comes after 20 ms. The 98 gaps
+// around it are
 // 10 ms, whether they are one run or many.
 TEST(ServingRun, APromptOfAnotherDelaysOneTokenOnly) {
   const RequestTrace trace = trace_of({request_at(0, 4, 100), request_at(0.205, 4, 1)});

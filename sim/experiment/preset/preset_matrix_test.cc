@@ -140,7 +140,8 @@ TEST(PresetMatrix, PositionsSurvive) {
   }
 }
 
-// Q8: what is shorter than a block is protected whole (but where a preset lets it compete); a prompt of one or two positions keeps something in any case.
+// Q8: what is shorter than a block is protected whole (but where a preset lets it compete); a prompt of one or two positions
+// keeps something in any case.
 TEST(PresetMatrix, ShortPromptsAreHarmless) {
   for (const auto& [name, setting] : rows()) {
     const std::int64_t block = setting.compression.block_size;
