@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "model/model.h"
 
 namespace kvtide::experiment {
 namespace {
@@ -47,6 +48,22 @@ class ExperimentFile : public testing::Test {
 
   std::filesystem::path folder_;
 };
+
+// The shipped qwen2.5-7b has 28 layers.
+TEST_F(ExperimentFile, ACheckpointBesideItIsNotTheShippedModelOfItsName) {
+  std::filesystem::create_directories(folder_ / "mine" / "qwen2.5-7b");
+  std::ofstream(folder_ / "mine" / "qwen2.5-7b" / "config.json")
+      << R"({"model_type": "llama", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2,
+             "head_dim": 128, "hidden_size": 1024, "intermediate_size": 256, "vocab_size": 100,
+             "max_position_embeddings": 131072})";
+  const auto model_of = [this](const std::string& name) {
+    const std::string text = "name: n\nmodel: " + name + "\ngpu: h100-sxm\ntrace: t.h5\n";
+    return load_model(parse_experiment(text, "e.yaml", folder_.string()).runs.front().setting.model);
+  };
+  EXPECT_EQ(model_of("mine/qwen2.5-7b").num_layers, 4);
+  EXPECT_EQ(model_of("yours/qwen2.5-7b").num_layers, 28);
+  EXPECT_THROW((void)model_of("mine/qwen2.5-14b"), InputError);
+}
 
 // The values printed in the documentation of the file.
 TEST_F(ExperimentFile, EveryKeyThatIsNotGivenTakesItsDocumentedValue) {

@@ -17,12 +17,24 @@ std::string NameResolver::located(const std::string& path) const {
   return path;
 }
 
+std::string NameResolver::located_model(const std::string& name) const {
+  const std::string path = located(name);
+  const std::size_t slash = name.find('/');
+  if (path != name || slash == std::string::npos) return path;
+  std::error_code ignored;
+  const fs::path beside = fs::path(base_folder_) / name, folder = fs::path(base_folder_) / name.substr(0, slash);
+  const bool is_checkpoint = fs::is_regular_file(beside / "config.json", ignored);
+  // Where its first folder is there, "a/b" is a path and no id; load_model() refuses what it does not find.
+  const bool is_path = fs::is_directory(folder, ignored) && !fs::exists(name, ignored);
+  return is_checkpoint || is_path ? beside.string() : path;
+}
+
 const NameResolver::Resolved& NameResolver::model(const std::string& name) {
   const auto [entry, is_new] = models_.try_emplace(name);
   Resolved& resolved = entry->second;
   if (!is_new) return resolved;
   try {
-    resolved.path = located(name);
+    resolved.path = located_model(name);
     const Model model = load_model(resolved.path);
     const std::string unsupported = model.unsupported_reason();
     if (!unsupported.empty()) {

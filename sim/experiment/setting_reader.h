@@ -34,6 +34,9 @@ class NameResolver {
   [[nodiscard]] std::string located(const std::string& path) const;
 
  private:
+  /// located(), and folders with a config.json.
+  [[nodiscard]] std::string located_model(const std::string& name) const;
+
   std::string base_folder_;
   std::map<std::string, Resolved> models_;
   std::map<std::string, Resolved> gpus_;

@@ -37,9 +37,18 @@ bool is_repository(const std::string& name) {
 
 std::string file_of(const std::string& name_or_path) {
   std::error_code ignored;
-  const bool is_id = is_repository(name_or_path) && !std::filesystem::is_regular_file(name_or_path, ignored);
-  const std::string shipped = is_id ? shipped_checkpoint(name_or_path) : "";
-  if (const std::string alike = is_id && shipped.empty() ? shipped_model(name_or_path) : ""; !alike.empty()) {
+  if (std::filesystem::is_regular_file(name_or_path, ignored)) return name_or_path;
+  const std::size_t slash = name_or_path.find('/');
+  const std::filesystem::path config = std::filesystem::path(name_or_path) / "config.json";
+  if (slash != std::string::npos && std::filesystem::is_regular_file(config, ignored)) return config.string();
+  if (!is_repository(name_or_path)) return find_data_file("models", name_or_path, kExtensions);
+  // A folder of the organisation's name: the user's own checkpoint is meant, never the shipped one in its place.
+  if (const std::string folder = name_or_path.substr(0, slash); std::filesystem::is_directory(folder, ignored)) {
+    throw InputError(fmt::format("\"{}\" is neither a file nor a folder with a config.json (a path: {}/ is there)",
+                                 name_or_path, folder));
+  }
+  const std::string shipped = shipped_checkpoint(name_or_path);
+  if (const std::string alike = shipped.empty() ? shipped_model(name_or_path) : ""; !alike.empty()) {
     throw InputError(fmt::format(
         "\"{}\" does not ship; {} does, with weights in 16 bits: name that, or the checkpoint's config.json",
         name_or_path, alike));

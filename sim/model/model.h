@@ -118,9 +118,9 @@ struct Model {
   [[nodiscard]] std::string unsupported_reason() const;
 };
 
-/// A name from models/ (in any case), the Hugging Face id of such a model (shipped_checkpoint()) or a path to a config.json /
-/// model YAML. A hf_quant_config.json beside a file called config.json
-/// is read with it. @throws InputError with file, line and key
+/// A name from models/ (in any case), the Hugging Face id of such a model (shipped_checkpoint()), a path to a config.json /
+/// model YAML or to a folder with a config.json. "a/b" where a folder a exists is a path, no id. A hf_quant_config.json beside a file
+/// called config.json is read with it. @throws InputError with file, line and key
 [[nodiscard]] Model load_model(const std::string& name_or_path);
 /// Names of the models that ship, sorted.
 [[nodiscard]] std::vector<std::string> known_models();

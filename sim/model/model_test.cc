@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
 #include "model/testing/load_text.h"
@@ -53,6 +57,44 @@ TEST(ShippedModelOf, ARepositoryIsTheModelOfItsName) {
   // A file that is not there is none of them.
   EXPECT_THROW((void)load_model("Qwen/Qwen2.5-32B-Instruct/config.json"), InputError);
   EXPECT_THROW((void)load_model("models/llama-3.1-8b.json.json"), InputError);
+}
+
+class CheckpointFolder : public testing::Test {
+ protected:
+  CheckpointFolder() {
+    std::filesystem::create_directories(folder_ / "mine" / "qwen2.5-7b");
+    std::ofstream(folder_ / "mine" / "qwen2.5-7b" / "config.json") << testing_support::small("llama", "");
+    std::ofstream(folder_ / "mine" / "qwen2.5-14b.json") << testing_support::small("llama", "");
+    std::filesystem::current_path(folder_);
+  }
+  ~CheckpointFolder() override {
+    std::filesystem::current_path(before_);
+    std::filesystem::remove_all(folder_);
+  }
+
+  const std::filesystem::path before_ = std::filesystem::current_path();
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / ("model_test_" + std::to_string(::getpid()));
+};
+
+// small() has 4 layers; the shipped qwen2.5-7b has 28.
+TEST_F(CheckpointFolder, IsReadAndNotTheShippedModelOfItsName) {
+  for (const std::string path : {"mine/qwen2.5-7b", "mine/qwen2.5-7b/", "./mine/qwen2.5-7b"}) {
+    EXPECT_EQ(load_model(path).num_layers, 4) << path;
+  }
+  EXPECT_EQ(load_model("mine/qwen2.5-14b.json").num_layers, 4);
+  EXPECT_EQ(load_model("yours/qwen2.5-7b").num_layers, 28);  // no such folder: an id
+}
+
+TEST_F(CheckpointFolder, WithoutAConfigIsRefused) {
+  for (const char* path : {"mine/qwen2.5-14b", "mine/qwen2.5-32b"}) {
+    try {
+      (void)load_model(path);
+      ADD_FAILURE() << path;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("a path: mine/ is there")) << path;
+    }
+  }
 }
 
 // Field case C4: 36 layers, 8 KV heads, head_dim 128 given although 2560 / 32 = 80: 2*36*8*128*2 B; 32,768 tokens are
