@@ -11,6 +11,7 @@
 #include "experiment/import/stack_text.h"
 #include "experiment/machine_evaluation.h"
 #include "experiment/served_decode.h"
+#include "experiment/served_engine.h"
 #include "gpu/gpu_profile.h"
 #include "model/model.h"
 
@@ -82,19 +83,36 @@ void check_ranks(const Model& model, Imported& imported) {
   }
 }
 
+/// Bytes for KV on one GPU of the imported run: with traffic what its engine leaves.
+double cache_capacity(const Model& model, const gpu::GpuProfile& profile, const Setting& setting,
+                      const ImportedEngine& engine, bool has_traffic) {
+  if (!has_traffic || engine.kind.empty()) {
+    return static_cast<double>(kv_capacity(profile, weight_bytes_per_gpu(model, setting)));
+  }
+  Run run;
+  run.setting = setting;
+  ServingSetting& serving = run.setting.serving.emplace();
+  serving.engine = engine.kind;
+  serving.memory_share = std::clamp(engine.memory_share.value_or(engine.kind == "sglang" ? 0 : 0.9), 0.0, 1.0);
+  serving.max_num_seqs = engine.max_num_seqs.value_or(serving.max_num_seqs);
+  serving.max_num_batched_tokens = engine.max_num_batched_tokens.value_or(serving.max_num_batched_tokens);
+  return std::max(0.0, memory_account(run, model, profile, 1.0).kv_bytes());
+}
+
 /// Sequences of `context_tokens` whose caches fit without compression, all GPUs together; none for a model that does not
 /// run here, or has no cache.
-std::optional<std::int64_t> sequences_that_fit(const Model& model, const std::string& gpu, const Imported& imported,
+std::optional<std::int64_t> sequences_that_fit(const Model& model, const ImportHints& hints, const Imported& imported,
                                                std::int64_t context_tokens) {
   if (!model.unsupported_reason().empty() || imported.pipeline_parallel > model.num_layers) return std::nullopt;
   Setting setting;
   setting.tensor_parallel = imported.tensor_parallel;
   setting.pipeline_parallel = imported.pipeline_parallel;
   if (imported.has_expert_parallel) setting.expert_parallel = imported.tensor_parallel;
-  const Bytes capacity = kv_capacity(gpu::load_gpu_profile(gpu), weight_bytes_per_gpu(model, setting));
+  const double capacity =
+      cache_capacity(model, gpu::load_gpu_profile(gpu_name(hints)), setting, imported.engine, !hints.requests.empty());
   const auto sequence = static_cast<double>(cache_bytes(model.layers, context_tokens));
   if (sequence == 0) return std::nullopt;
-  return static_cast<std::int64_t>(static_cast<double>(capacity) * fullest_gpu_division(model, setting) / sequence);
+  return static_cast<std::int64_t>(capacity * fullest_gpu_division(model, setting) / sequence);
 }
 
 /// Why sequences_that_fit() has no answer.
@@ -108,13 +126,13 @@ std::string reason_unknown(const std::optional<Model>& model, const Imported& im
 }
 
 /// A server's limit of sequences is no batch: at the longest context its memory may hold fewer.
-void set_batch(const std::optional<Model>& model, const std::string& gpu, Imported& imported) {
+void set_batch(const std::optional<Model>& model, const ImportHints& hints, Imported& imported) {
   if (!imported.engine.max_num_seqs) return;
   const std::int64_t most = *imported.engine.max_num_seqs;
   const std::int64_t context = imported.context_tokens.value_or(Setting{}.context_tokens);
   if (most < 1 || context < 1 || context > kMostContext) return;  // the experiment refuses them by name
   const auto fitting = imported.pool_tokens ? std::optional(*imported.pool_tokens / context)
-                       : model              ? sequences_that_fit(*model, gpu, imported, context)
+                       : model              ? sequences_that_fit(*model, hints, imported, context)
                                             : std::nullopt;
   if (!fitting) {
     imported.left_out.push_back(fmt::format("at most {} sequences: a limit, no batch; how many fit is not known {}",
@@ -219,7 +237,7 @@ Imported import_text(const std::string& text, const ImportHints& hints) {
     const std::string name = model_name(imported, hints);
     const std::optional<Model> model = name.empty() ? std::nullopt : std::optional(load_model(name));
     if (model) check_ranks(*model, imported);
-    set_batch(model, gpu_name(hints), imported);
+    set_batch(model, hints, imported);
     imported.not_understood = stack_text.unread();
     return imported;
   }

@@ -19,7 +19,8 @@ struct ImportHints {
 };
 
 /// @param text  of at most 4 MiB
-/// The batch is what the stack's limit of sequences allows and what fits the hints' GPU, see Imported::batch_reason.
+/// The batch is what the stack's limit of sequences allows and what fits the hints' GPU, with requests the
+/// engine's share of it, see Imported::batch_reason.
 /// @throws InputError when no stack is recognised, a value is one that the stack would refuse, or it is kvtide's own file
 [[nodiscard]] Imported import_text(const std::string& text, const ImportHints& hints);
 
