@@ -150,7 +150,14 @@ Table table_of(const Summary& summary) {
   std::ranges::copy_if(kShown, std::back_inserter(measured),
                        [&](const ShownColumn& column) { return is_measured(summary, column); });
   for (const ShownColumn& column : measured) columns.push_back({column.title, Align::right});
-  columns.push_back({"how surely", Align::left});
+  std::vector<std::string> how_surely;
+  for (std::size_t run = 0; run < summary.num_runs; ++run) {
+    const std::string status = summary.text("status", run);
+    how_surely.push_back(status == "ok" ? summary.text("period_certainty", run)
+                                        : fmt::format("{}: {}", status, summary.text("status_reason", run)));
+  }
+  const bool says_how_surely = std::ranges::any_of(how_surely, [](const std::string& text) { return !text.empty(); });
+  if (says_how_surely) columns.push_back({"how surely", Align::left});
   Table table(columns);
   for (std::size_t run = 0; run < summary.num_runs; ++run) {
     std::vector<std::string> row{fmt::format("{}", summary.run_numbers[run])};
@@ -160,9 +167,7 @@ Table table_of(const Summary& summary) {
                                                       : plain(summary.number(name, run)));
     }
     for (const ShownColumn& column : measured) row.push_back(column.cell(summary, run));
-    const std::string status = summary.text("status", run);
-    row.push_back(status == "ok" ? summary.text("period_certainty", run)
-                                 : fmt::format("{}: {}", status, summary.text("status_reason", run)));
+    if (says_how_surely) row.push_back(how_surely[run]);
     table.add_row(row);
   }
   return table;
