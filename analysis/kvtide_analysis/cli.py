@@ -25,8 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kvtide_analysis", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Pictures of a result file of `kvtide run`: what each compression setting saves and where it loses information; scans and "
-        "recordings of real models.",
+        description="Pictures of a result file of `kvtide run`: what each compression setting saves and where it loses information; "
+        "scans and recordings of real models.",
         epilog="""examples:
   kvtide_analysis report results/demo.h5                       all of it on one page: results/demo.html
   kvtide_analysis plot results/demo.h5 --what pareto           results/demo-pareto.png
@@ -40,7 +40,8 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
     report.add_argument("file", metavar="FILE.h5")
     report.add_argument("-o", "--output", metavar="FILE.html", help="default: the input's name with .html")
     report.add_argument("--worst-max", type=_share, metavar="LOSS",
-                        help="largest worst-span loss that the headline accepts, in the metric's unit (default 0.2 of the attention; none for other metrics)")
+                        help="largest worst-span loss that the headline accepts, in the metric's unit (default 0.2 of the attention; none "
+                             "for other metrics)")
     report.add_argument("--quiet", action="store_true", help="print nothing")
     report.add_argument("--json", action="store_true", help="name and size of the page as JSON")
     report.set_defaults(handler=_report)
@@ -49,8 +50,10 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
                                description="Draws one figure; the ending of -o chooses the format.")
     plot.add_argument("file", metavar="FILE.h5")
     plot.add_argument("--what", required=True, choices=(*PLOT_NAMES, "plan", "kernels"),
-                      help="pareto: savings against worst loss of all runs; catalogue: the same, each point named and coloured by its decode time; remedies: loss of all runs and what a longer prefix changes; plan: cost, latency and worst loss of a file of kvtide plan; kernels: a decode step of a file of kvtide run --timeline (--run: the step); the others are of one run. phase has two panels: loss folded on the "
-                           "period, and where its jumps fall")
+                      help="pareto: savings against worst loss of all runs; catalogue: the same, each point named and coloured by its "
+                           "decode time; remedies: loss of all runs and what a longer prefix changes; plan: cost, latency and worst loss "
+                           "of a file of kvtide plan; kernels: a decode step of a file of kvtide run --timeline (--run: the step); the "
+                           "others are of one run. phase has two panels: loss folded on the period, and where its jumps fall")
     plot.add_argument("--run", type=int, metavar="N",
                       help="run number as in /summary/run (default: the run with the largest worst loss)")
     plot.add_argument("-o", "--output", metavar="FILE", help="default: FILE-WHAT.png beside the input")

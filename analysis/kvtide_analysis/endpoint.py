@@ -1,7 +1,8 @@
 """Asks a server that speaks the OpenAI completions interface, one prompt a place of the scan.
 
-The key, where one is needed, comes from the environment (OPENAI_API_KEY, or the variable that is named), never from the command line. A request
-that fails for want of the server (connection, time-out, a reply cut short, 408, 429, 5xx) is tried again after a pause that doubles; other refusals end the scan.
+The key, where one is needed, comes from the environment (OPENAI_API_KEY, or the variable that is named), never from the command line.
+A request that fails for want of the server (connection, time-out, a reply cut short, 408, 429, 5xx) is tried again after a pause that doubles;
+other refusals end the scan.
 """
 
 from __future__ import annotations

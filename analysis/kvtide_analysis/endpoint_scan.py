@@ -41,7 +41,8 @@ def scan_endpoint(server: Endpoint, uncompressed: Endpoint | None, options) -> i
     same = ("model", "scan", "seed", "characters", "start", "chat", "measure", "characters_per_token")
     with ScanRows(options.output, columns, {**{name: getattr(options, name) for name in same}, "columns": columns}, options.resume) as rows:
         densities: dict[tuple, float] = {}
-        planned = [(place, repeat, f"{place.kind} {place.before} {place.prefix} {repeat}") for place in places for repeat in range(options.repeat)]
+        planned = [(place, repeat, f"{place.kind} {place.before} {place.prefix} {repeat}")
+                   for place in places for repeat in range(options.repeat)]
         for place, repeat, key in planned:
             if key in rows.rows:
                 continue

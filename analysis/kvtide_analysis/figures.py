@@ -51,8 +51,8 @@ def pareto(results: Results) -> Figure:
     front = "; ".join(view.label[index] for index in view.front)
     highest = _highest(view.worst)
     figure = figure_of(traces, "KV-cache memory saved (%)", f"{metric_title(view.metric)} in the worst span",
-                     f"Lower right is better; a point's stem ends at its mean loss{_why_above(view)}. Dotted: the front, settings that none beats in "
-                     f"both saving and worst loss: {front}.", style=style, highest=highest)
+                     f"Lower right is better; a point's stem ends at its mean loss{_why_above(view)}. Dotted: the front, settings that "
+                     f"none beats in both saving and worst loss: {front}.", style=style, highest=highest)
     if highest > 0:
         figure["layout"]["yaxis"]["range"] = [-0.03 * highest, 1.06 * highest]  # a point at 0 is drawn whole
     return figure

@@ -69,9 +69,11 @@ def add_commands(commands) -> None:
     endpoint.add_argument("--baseline-url", metavar="URL", help="the same model without compression")
     endpoint.add_argument("--control", action="store_true", help="also ask with the fact removed")
     endpoint.add_argument("--chat", action="store_true", help="use /v1/chat/completions")
-    endpoint.add_argument("--characters-per-token", type=scan_options.per_token, metavar="X", help="for positions, where the server does not count tokens")
+    endpoint.add_argument("--characters-per-token", type=scan_options.per_token, metavar="X",
+                          help="for positions, where the server does not count tokens")
     endpoint.add_argument("--timeout", type=scan_options.seconds, default=60, metavar="SECONDS", help="for one answer (default 60)")
-    endpoint.add_argument("--retries", type=scan_options.retries, default=4, metavar="N", help="after a failure for want of the server (default 4)")
+    endpoint.add_argument("--retries", type=scan_options.retries, default=4, metavar="N",
+                          help="after a failure for want of the server (default 4)")
     endpoint.add_argument("--key-variable", default="OPENAI_API_KEY", metavar="NAME", help="environment variable that holds the key")
     endpoint.add_argument("--resume", action="store_true", help="go on from the rows of an interrupted scan")
     endpoint.add_argument("-o", "--output", required=True, metavar="SCAN.csv")
@@ -139,7 +141,8 @@ def _scan_model(options: argparse.Namespace) -> int:
         planned = []
         for number, place in enumerate(places, 1):
             prompt = place.prompt
-            every = [(setting, shift, f"{prompt.name} {prompt.digest} {setting.label} {shift}") for setting in settings for shift in place.shifts]
+            every = [(setting, shift, f"{prompt.name} {prompt.digest} {setting.label} {shift}")
+                     for setting in settings for shift in place.shifts]
             planned += [key for _, _, key in every]
             missing = [one for one in every if one[2] not in rows.rows]
             if missing:

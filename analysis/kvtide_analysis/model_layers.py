@@ -15,7 +15,7 @@ INTERLEAVED = ("cohere", "ernie4_5", "glm", "helium", "llama4")  # how model_typ
 
 
 def layer_types(config) -> list[str]:
-    """[layer] Configs from before layer_types have sliding_window for all layers (Mistral 7B 0.1), or use_sliding_window beside it (Qwen2)."""
+    """[layer] Configs from before layer_types have sliding_window for all layers (Mistral 7B 0.1), Qwen2 use_sliding_window beside it."""
     types = getattr(config, "layer_types", None)
     slides = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
     return list(types or ["sliding_attention" if slides else "full_attention"] * config.num_hidden_layers)
@@ -43,8 +43,8 @@ def has_rope(config) -> list[bool]:
 
 
 def rope_bases(config) -> list[float]:
-    """[layer] theta, 0 where keys are not turned. Newer configs hold rope_parameters, flat or one for each type of layer; older ones rope_theta
-    and rope_scaling."""
+    """[layer] theta, 0 where keys are not turned. Newer configs hold rope_parameters, flat or one for each type of layer; older ones
+    rope_theta and rope_scaling."""
     require_halved_pairs(config)
     parameters = getattr(config, "rope_parameters", None) or {}
     common = getattr(config, "rope_theta", None)
@@ -72,4 +72,5 @@ def require_within_window(config, tokens: int) -> None:
     if any("full" not in kind for kind in layer_types(config)):
         window = int(getattr(config, "sliding_window", None) or 0)
         if tokens > window:
-            raise LayerError(f"{tokens} tokens: the model has layers that see the last {window} only, and what leaves them is gone, not compressed")
+            raise LayerError(f"{tokens} tokens: the model has layers that see the last {window} only, and what leaves them is gone, not "
+                             "compressed")

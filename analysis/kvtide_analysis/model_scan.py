@@ -108,7 +108,7 @@ class ModelScan:
             self.mass[mode] = [one[0, :, rows, :tokens].double().sum(1).reshape(self.kv_heads, self.groups, tokens).sum(1).numpy() for one in seen]
 
     def _angles(self, kind: str, has: bool, positions: np.ndarray):
-        """(cos, sin) of the model's own rotary embedding, scaled or not, in layers of this type. [token, turned channel]; none without RoPE"""
+        """(cos, sin) [token, turned channel] of the model's own rotary embedding in layers of this type; no channel where there is no RoPE"""
         torch = self.torch
         if not has:
             return torch.ones(len(positions), 0), torch.zeros(len(positions), 0)

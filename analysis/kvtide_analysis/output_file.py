@@ -15,7 +15,8 @@ def is_stream(path: str) -> bool:
         found, standard = os.stat(path), os.fstat(1)
     except OSError:
         return False
-    return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or (found.st_dev, found.st_ino) == (standard.st_dev, standard.st_ino)
+    is_replaceable = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+    return not is_replaceable or os.path.samestat(found, standard)
 
 
 def require_other_than(output: str, inputs: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The report of a plan: the choice in words, every candidate in a table, cost against loss and against latency to zoom and to hover over."""
+"""The report of a plan: the choice in words, every candidate in a table, cost against loss and against latency to zoom and hover over."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def against(plan: Plan, column: str) -> figures.Figure:
     title = "attention lost at the worst position" if column == "loss_worst" else "latency, 95th percentile (s)"
     highest = float(np.nanmax(table[column])) if table[column].notna().any() else 0.0
     figure = figures.figure_of(traces, cost_title, title, said, style=style, highest=highest,
-                               note=f"Lower {'right' if cost == 'rate' else 'left'} is better. A black edge: nothing is at least as good in "
-                                    f"{'rate' if cost == 'rate' else 'cost'}, latency and worst loss and better in one.")
+                               note=f"Lower {'right' if cost == 'rate' else 'left'} is better. A black edge: nothing is at least as good "
+                                    f"in {'rate' if cost == 'rate' else 'cost'}, latency and worst loss and better in one.")
     figure["layout"]["yaxis"]["range"] = [-0.05 * highest, 1.08 * highest] if highest > 0 else [-1, 1]
     return figure
 

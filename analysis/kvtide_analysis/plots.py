@@ -34,7 +34,8 @@ def plot_pareto(axes: Axes, results: Results) -> None:
     named_blocks = blocks if len(blocks) <= len(palette.SYMBOLS) else []
     for index in range(len(view.run)):
         is_named = view.policy[index] in policies
-        axes.plot(100 * view.saving[index], view.worst[index], linestyle="none", alpha=0.9 if is_named else 0.4, zorder=2 if is_named else 1,
+        axes.plot(100 * view.saving[index], view.worst[index], linestyle="none",
+                  alpha=0.9 if is_named else 0.4, zorder=2 if is_named else 1,
                   marker=palette.symbol(blocks.index(view.block_size[index]))[1] if named_blocks else "o",
                   color=palette.colour(policies.index(view.policy[index])) if is_named else palette.GREY)
     axes.plot(100 * view.saving[view.front], view.worst[view.front], color=palette.GREY, linewidth=1, linestyle=":", zorder=0)

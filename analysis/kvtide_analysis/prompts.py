@@ -43,7 +43,8 @@ class Prompt:
     @property
     def digest(self) -> str:
         """Of the tokens: two prompts of one name may ask about two texts."""
-        return hashlib.sha256(b"|".join(np.asarray(ids, np.int64).tobytes() for ids in (self.context, self.question, self.answer))).hexdigest()[:12]
+        parts = (np.asarray(ids, np.int64).tobytes() for ids in (self.context, self.question, self.answer))
+        return hashlib.sha256(b"|".join(parts)).hexdigest()[:12]
 
 
 def find(context: np.ndarray, wanted: np.ndarray, what: str) -> int:
@@ -189,7 +190,8 @@ class Writer:
         others = [self._ids(piece) for piece in self.probe.facts[1:]]
         free = tokens - len(fact) - sum(map(len, others))
         if start < 0 or free < 0 or start > free:
-            raise PromptError(f"the fact cannot begin at {start} of {tokens} tokens: {len(fact)} are its own, {sum(map(len, others))} its companions'")
+            raise PromptError(f"the fact cannot begin at {start} of {tokens} tokens: {len(fact)} are its own, {sum(map(len, others))} its "
+                              "companions'")
         text = self._grow(self.body, free, self._pieces, self._ids)
         filler = self._grow(self.filler, prefix, self._filler, self._ids)
         behind, rest = [], text[start:]

@@ -11,7 +11,8 @@ from .results import ResultsError
 from .scan_options import KEYS_A_TEXT
 from .spread import CHANCE, SETTING
 
-FIRST = (("aware", "evict", 64, 0.5), ("aware", "evict", 64, 0.75), ("agnostic", "evict", 128, 0.25))  # prefix scans drawn where they are there
+# Prefix scans drawn where they are there.
+FIRST = (("aware", "evict", 64, 0.5), ("aware", "evict", 64, 0.75), ("agnostic", "evict", 128, 0.25))
 MOST_PANELS = 3
 AXES = {"prefix": "tokens in front", "grid": "offset of the block grid (tokens)"}
 

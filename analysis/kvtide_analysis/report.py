@@ -136,7 +136,8 @@ def _chooser(results: Results, detailed: list[str]) -> str:
     note = (f"Choose a setting here, in the table or by a click on its point above; up to {MOST_COMPARED} ticked in the table are drawn "
             "beside it.")
     if len(detailed) != len(results):
-        note = f"Figures are kept for {len(detailed)} of {len(results)} runs (those named above, then the highest and lowest loss); the table has all. {note}"
+        note = (f"Figures are kept for {len(detailed)} of {len(results)} runs (those named above, then the highest and lowest loss); "
+                f"the table has all. {note}")
     if "loss_mean" in results.summary and settings.is_recorded(results):
         note += " " + spread.sentence()
     return (f'<div class="controls sticky"><label>Setting <select id="run">{options}</select></label>'
@@ -162,7 +163,8 @@ def _subtitle(results: Results) -> str:
     parts += [f"{write(known['context_tokens'], 'integer')} tokens of context"] if "context_tokens" in known else []
     parts += [f"batch {known['batch']}"] if "batch" in known else []
     text = f"{', '.join(parts)}: {len(results)} settings. " if parts else f"{len(results)} settings. "
-    text += f"Loss is {' or '.join(f'{metric_title(metric)} ({metric})' for metric in settings.metrics(results))}. B is block_size in tokens."
+    named = " or ".join(f"{metric_title(metric)} ({metric})" for metric in settings.metrics(results))
+    text += f"Loss is {named}. B is block_size in tokens."
     full = {name: results.summary[name].dropna() for name in ("kv_bytes_full", "max_sequences_full", "decode_step_us_full")
             if name in results.summary}
     if len(full) == 3 and all(values.nunique() == 1 for values in full.values()):

@@ -18,7 +18,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--probe", default="factual", metavar="KIND,...", help=f"{', '.join(texts.PROBES)}, or all (default: factual)")
     parser.add_argument("--seeds", type=count, default=1, metavar="N", help="texts of each kind (default 1)")
     parser.add_argument("--tokens", type=count, default=768, metavar="N", help="of the text (default 768)")
-    parser.add_argument("--start", type=int, default=None, metavar="N", help="first place of the fact in the text (default: 300, or a quarter in)")
+    parser.add_argument("--start", type=int, default=None, metavar="N",
+                        help="first place of the fact in the text (default: 300, or a quarter in)")
     parser.add_argument("--step", type=count, default=4, metavar="N", help="tokens between two places (default 4)")
     parser.add_argument("--count", type=count, default=33, metavar="N", help="places (default 33)")
 

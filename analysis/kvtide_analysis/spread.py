@@ -27,7 +27,8 @@ def read_rows(source: str | io.TextIOBase) -> pd.DataFrame:
     try:
         rows = pd.read_csv(source, comment="#")
     except (OSError, ValueError) as error:
-        raise ResultsError(f"{source}: cannot be read as a file of kvtide validate scan --rows: {getattr(error, 'strerror', None) or error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ResultsError(f"{source}: cannot be read as a file of kvtide validate scan --rows: {reason}") from error
     missing = {*SETTING, "prompt", "kind", "grid_offset", "loss", "predicted_loss", "failing"} - set(rows.columns)
     if missing:
         raise ResultsError(f"{source}: no column {sorted(missing)[0]}: not a file of kvtide validate scan --rows")
@@ -94,6 +95,7 @@ def stored_interval(figure: str = "mean", path: str = INTERVAL) -> Interval:
 def sentence() -> str:
     """What a report says of figures that come from one text."""
     mean, worst, layers = stored_interval("mean"), stored_interval("worst"), stored_interval("lost_by_layer")
-    return (f"Losses here come from one text. Asked with {mean.texts} texts of five kinds, a real 135M model lost {mean.low:.1f} to {mean.high:.1f} nats in the "
-            f"mean over block grids in 80 % of them (median {mean.median:.1f}) under one setting, and {worst.low:.1f} to {worst.high:.1f} at the worst grid. "
+    return (f"Losses here come from one text. Asked with {mean.texts} texts of five kinds, a real 135M model lost "
+            f"{mean.low:.1f} to {mean.high:.1f} nats in the mean over block grids in 80 % of them (median {mean.median:.1f}) under one "
+            f"setting, and {worst.low:.1f} to {worst.high:.1f} at the worst grid. "
             f"Its {layers.texts} layers that read the answer lost {100 * layers.low:.0f} to {100 * layers.high:.0f} % of it.")

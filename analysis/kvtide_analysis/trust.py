@@ -23,7 +23,8 @@ from .validation import read_columns
 
 BEGIN, END = "<!-- begin: kvtide validate all -->", "<!-- end: kvtide validate all -->"
 OPERATIONS = {
-    "decode_attn": ("decode attention", "beyond 131,072 positions; formats below 8 bit; batches between powers of two; cold L2: every row is warm"),
+    "decode_attn": ("decode attention",
+                    "beyond 131,072 positions; formats below 8 bit; batches between powers of two; cold L2: every row is warm"),
     "mla_decode": ("latent decode attention", "other latent sizes than 512 + 64"),
     "prefill_attn": ("prefill attention", "prompts over 16,384 tokens; prefixes that are cached"),
     "gemm": ("matrix products", "int4 weights on GPUs without rows"),

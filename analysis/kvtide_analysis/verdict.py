@@ -23,9 +23,8 @@ def verdict(results: Results, worst_max: float | None) -> list[str]:
         return [f"No verdict: the losses are of several metrics ({', '.join(metrics)}), which cannot be compared."]
     style = loss_style(metrics[0])
     if worst_max is None:
-        sentences = [f"No bound is set for {metric_title(metrics[0])} (--worst-max), so that no setting is within it.", *_largest(results, rows, style),
-                     *_periods(results, rows), *_bound(rows)]
-        return sentences
+        return [f"No bound is set for {metric_title(metrics[0])} (--worst-max), so that no setting is within it.",
+                *_largest(results, rows, style), *_periods(results, rows), *_bound(rows)]
     sentences = [_best(results, rows, worst_max, style), *_offenders(results, rows, worst_max, style),
                  *_periods(results, rows), *_bound(rows)]
     return [sentence for sentence in sentences if sentence]
@@ -51,7 +50,8 @@ def _best_first(rows: pd.DataFrame, worst_max: float | None) -> pd.DataFrame:
     """Runs that save memory within the bound, the largest saving first."""
     if worst_max is None or rows.empty:
         return rows[:0]
-    return rows[(rows["memory_saving"] > 0) & (rows["loss_worst"] <= worst_max)].sort_values(["memory_saving", "loss_worst"], ascending=[False, True])
+    within = rows[(rows["memory_saving"] > 0) & (rows["loss_worst"] <= worst_max)]
+    return within.sort_values(["memory_saving", "loss_worst"], ascending=[False, True])
 
 
 def _worst_first(rows: pd.DataFrame) -> pd.DataFrame:
@@ -138,8 +138,8 @@ def _periods(results: Results, rows: pd.DataFrame) -> list[str]:
 
 def _bound(rows: pd.DataFrame) -> list[str]:
     if "kv_bound" in rows and len(rows) and not rows["kv_bound"].astype(bool).any():
-        return ["At this batch the cache is not the limit: twice as many sequences fit without compression, and attention takes at most half of a "
-                "decode step."]
+        return ["At this batch the cache is not the limit: twice as many sequences fit without compression, and attention takes at most "
+                "half of a decode step."]
     return []
 
 
