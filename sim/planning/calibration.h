@@ -62,6 +62,8 @@ struct CalibrationOutcome {
   [[nodiscard]] bool is_worse() const;
 };
 
+/// The cost is bounded by the runs alone: with more than two, each fitted one is predicted 9 * 11 + 11 times for gap and factor and 3
+/// times more, each one held out twice. A prediction replays every request of its run.
 /// @param runs  at least one
 [[nodiscard]] CalibrationOutcome calibrate(const std::vector<MeasuredRun>& runs, const PredictRun& predict);
 
