@@ -121,16 +121,6 @@ double peak_bytes(const Run& run, const kv::Compression& setting, const Model& m
   return peak;
 }
 
-/// A run that serves requests leaves the cache what its engine does.
-Bytes capacity_of(const Run& run, const Model& model, const gpu::GpuProfile& profile) {
-  if (!run.setting.serving) return kv_capacity(profile, weight_bytes_per_gpu(model, run.setting));
-  const serving::MemoryAccount account = memory_account(run, model, profile, 1.0);
-  const std::int64_t given = run.setting.serving->num_blocks;  // one of them is the null page
-  const double bytes = given > 0 ? static_cast<double>((given - 1) * account.block_size) * account.kv_bytes_per_token
-                                 : account.kv_bytes();
-  return static_cast<Bytes>(std::max(0.0, bytes));
-}
-
 void add_memory(const Run& run, const kv::Compression& setting, const Model& model, const gpu::Gpu& gpu,
                 const kv::RecordedScores& scores, RunResult& result) {
   const std::int64_t context = run.setting.context_tokens;
@@ -144,7 +134,7 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
     result.warnings.push_back(fmt::format(
         "the trace has no free block of {} positions: which served blocks stay is arbitrary", setting.block_size));
   }
-  const Bytes capacity = capacity_of(run, model, gpu.profile());
+  const Bytes capacity = kv_capacity(run, model, gpu.profile());
   const double of_gpu = fullest_gpu_bytes(served, model, run.setting);
   const auto sequences = [capacity](double gpu_bytes) {
     return gpu_bytes == 0 ? 0.0 : std::floor(static_cast<double>(capacity) / gpu_bytes);
@@ -276,10 +266,17 @@ void add_time(const Run& run, const kv::Compression& setting, const Model& model
 
 }  // namespace
 
-Bytes kv_capacity(const gpu::GpuProfile& profile, Bytes weight_bytes) {
-  const auto usable = static_cast<Bytes>(static_cast<double>(profile.reported_bytes) * kUsableMemoryShare);
-  const Bytes taken = weight_bytes + kOverheadBytes;
-  return usable > taken ? usable - taken : 0;
+Bytes kv_capacity(const Run& run, const Model& model, const gpu::GpuProfile& profile) {
+  if (!run.setting.serving) {
+    const auto usable = static_cast<Bytes>(static_cast<double>(profile.reported_bytes) * kUsableMemoryShare);
+    const Bytes taken = weight_bytes_per_gpu(model, run.setting) + kOverheadBytes;
+    return usable > taken ? usable - taken : 0;
+  }
+  const serving::MemoryAccount account = memory_account(run, model, profile, 1.0);
+  const std::int64_t given = run.setting.serving->num_blocks;
+  const double bytes = given > 0 ? static_cast<double>((given - 1) * account.block_size) * account.kv_bytes_per_token
+                                 : account.kv_bytes();
+  return static_cast<Bytes>(std::max(0.0, bytes));
 }
 
 void evaluate_machine(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,

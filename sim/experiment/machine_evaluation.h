@@ -24,8 +24,8 @@ inline constexpr Bytes kOverheadBytes = 489 * kGiB / 100;
 void evaluate_machine(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
                       const kv::RecordedScores& scores, RunResult& result);
 
-/// Bytes for KV on one GPU: memory * 0.9 - weights - overhead; 0 when the weights alone do not fit.
-/// @param weight_bytes  on that GPU
-[[nodiscard]] Bytes kv_capacity(const gpu::GpuProfile& profile, Bytes weight_bytes);
+/// Bytes for KV on the fullest GPU, 0 when the weights alone do not fit: memory * 0.9 - weights - overhead, or what the engine
+/// of a run that serves requests leaves (memory_account(); blocks that are given, without the null page).
+[[nodiscard]] Bytes kv_capacity(const Run& run, const Model& model, const gpu::GpuProfile& profile);
 
 }  // namespace kvtide::experiment

@@ -315,9 +315,12 @@ std::int64_t repeating_period(std::span<const double> profile, std::int64_t foun
     break;
   }
   settle();
+  std::int64_t tried = 1;  // many parts have one length
   for (std::int64_t part = result / 2; part >= 2; --part) {
     for (const std::int64_t shorter : {result / part, result / part + 1}) {
-      if (shorter >= 2 && shorter < result && repetition(detrending, shorter) >= kAsGood * best) return shorter;
+      if (shorter <= tried || shorter >= result) continue;
+      if (repetition(detrending, shorter) >= kAsGood * best) return shorter;
+      tried = shorter;
     }
   }
   return result;

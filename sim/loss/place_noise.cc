@@ -1,6 +1,8 @@
 #include "loss/place_noise.h"
 
 #include <algorithm>
+#include <boost/math/distributions/chi_squared.hpp>
+#include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <vector>
 
@@ -12,14 +14,10 @@ constexpr double kSmallestFall = 0.1;
 /// Expected success is kept this far from 0 and 1: there a single answer would decide the sum.
 constexpr double kEdge = 0.05;
 
-/// Of a standard normal law.
-double upper_tail(double z) {
-  return std::erfc(z / std::sqrt(2.0)) / 2;
-}
-
-double chi_squared_tail(double sum, double degrees) {
-  const double spread = 2 / (9 * degrees);
-  return upper_tail((std::cbrt(sum / degrees) - (1 - spread)) / std::sqrt(spread));
+/// Probability of more than `value` under a law.
+template <typename Law>
+double upper_tail(const Law& law, double value) {
+  return boost::math::cdf(boost::math::complement(law, value));
 }
 
 }  // namespace
@@ -57,7 +55,7 @@ PlaceNoise place_noise(const OutsideScan& scan) {
   result.first = mean + slope * (scan.points.front().at - mean_at);
   result.last = mean + slope * (scan.points.back().at - mean_at);
   const double correlation = products / std::sqrt(at_squares * squares);
-  result.trend_p = 2 * upper_tail(std::abs(correlation) * std::sqrt(k - 1));
+  result.trend_p = 2 * upper_tail(boost::math::normal(), std::abs(correlation) * std::sqrt(k - 1));
 
   std::vector<double> rest;
   double rest_squares = 0;
@@ -72,9 +70,10 @@ PlaceNoise place_noise(const OutsideScan& scan) {
     dispersion += static_cast<double>(point.repeats) * (point.success - expected) * (point.success - expected) /
                   (expected * (1 - expected));
   }
-  if (rest_squares > 1e-12 * k) result.serial_p = upper_tail(neighbours / rest_squares * std::sqrt(k));
+  if (rest_squares > 1e-12 * k)
+    result.serial_p = upper_tail(boost::math::normal(), neighbours / rest_squares * std::sqrt(k));
   if (scan.measure == ScanMeasure::correct && scan.repeats > 1) {
-    result.dispersion_p = chi_squared_tail(dispersion, k - 2);
+    result.dispersion_p = upper_tail(boost::math::chi_squared(k - 2), dispersion);
   }
   return result;
 }

@@ -83,20 +83,14 @@ void check_ranks(const Model& model, Imported& imported) {
   }
 }
 
-/// Bytes for KV on one GPU of the imported run: with traffic what its engine leaves.
-double cache_capacity(const Model& model, const gpu::GpuProfile& profile, const Setting& setting,
-                      const ImportedEngine& engine, bool has_traffic) {
-  if (!has_traffic || engine.kind.empty()) {
-    return static_cast<double>(kv_capacity(profile, weight_bytes_per_gpu(model, setting)));
-  }
-  Run run;
-  run.setting = setting;
-  ServingSetting& serving = run.setting.serving.emplace();
+/// What decides an engine's memory.
+ServingSetting serving_of(const ImportedEngine& engine) {
+  ServingSetting serving;
   serving.engine = engine.kind;
   serving.memory_share = std::clamp(engine.memory_share.value_or(engine.kind == "sglang" ? 0 : 0.9), 0.0, 1.0);
   serving.max_num_seqs = engine.max_num_seqs.value_or(serving.max_num_seqs);
   serving.max_num_batched_tokens = engine.max_num_batched_tokens.value_or(serving.max_num_batched_tokens);
-  return std::max(0.0, memory_account(run, model, profile, 1.0).kv_bytes());
+  return serving;
 }
 
 /// Sequences of `context_tokens` whose caches fit without compression, all GPUs together; none for a model that does not
@@ -104,15 +98,16 @@ double cache_capacity(const Model& model, const gpu::GpuProfile& profile, const 
 std::optional<std::int64_t> sequences_that_fit(const Model& model, const ImportHints& hints, const Imported& imported,
                                                std::int64_t context_tokens) {
   if (!model.unsupported_reason().empty() || imported.pipeline_parallel > model.num_layers) return std::nullopt;
-  Setting setting;
-  setting.tensor_parallel = imported.tensor_parallel;
-  setting.pipeline_parallel = imported.pipeline_parallel;
-  if (imported.has_expert_parallel) setting.expert_parallel = imported.tensor_parallel;
-  const double capacity =
-      cache_capacity(model, gpu::load_gpu_profile(gpu_name(hints)), setting, imported.engine, !hints.requests.empty());
+  Run run;
+  run.setting.tensor_parallel = imported.tensor_parallel;
+  run.setting.pipeline_parallel = imported.pipeline_parallel;
+  if (imported.has_expert_parallel) run.setting.expert_parallel = imported.tensor_parallel;
+  // Without traffic the experiment has no engine.
+  if (!hints.requests.empty() && !imported.engine.kind.empty()) run.setting.serving = serving_of(imported.engine);
+  const Bytes capacity = kv_capacity(run, model, gpu::load_gpu_profile(gpu_name(hints)));
   const auto sequence = static_cast<double>(cache_bytes(model.layers, context_tokens));
   if (sequence == 0) return std::nullopt;
-  return static_cast<std::int64_t>(capacity * fullest_gpu_division(model, setting) / sequence);
+  return static_cast<std::int64_t>(static_cast<double>(capacity) * fullest_gpu_division(model, run.setting) / sequence);
 }
 
 /// Why sequences_that_fit() has no answer.
