@@ -33,7 +33,11 @@ def sanitizer():
     text = cache.read_text() if cache.exists() else ""
     found = re.search(r"^KVTIDE_SANITIZE:STRING=(.+)$", text, re.MULTILINE)
     compiler = re.search(r"^CMAKE_CXX_COMPILER:[A-Z]+=(.+)$", text, re.MULTILINE)
-    return [f"-DCMAKE_CXX_FLAGS=-fsanitize={found.group(1)}", f"-DCMAKE_CXX_COMPILER={compiler.group(1)}"] if found else []
+    if not found:
+        return []
+    # The fuzzer's coverage needs nothing of them, and Clang 14 does not compile it at -O3.
+    wanted = found.group(1).replace(",fuzzer-no-link", "")
+    return [f"-DCMAKE_CXX_FLAGS=-fsanitize={wanted}", f"-DCMAKE_CXX_COMPILER={compiler.group(1)}"]
 
 
 @pytest.fixture(scope="module", name="prefix")
