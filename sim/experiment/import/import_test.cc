@@ -39,6 +39,12 @@ std::string error_of(const std::string& text) {
   return "";
 }
 
+std::string repeated(const std::string& text, int times) {
+  std::string result;
+  for (int i = 0; i < times; ++i) result += text;
+  return result;
+}
+
 TEST(ShellWords, QuotesAndContinuedLines) {
   EXPECT_THAT(shell_words("a 'b c' \"d e\"f \\\n g\\ h"), ElementsAre("a", "b c", "d ef", "g h"));
 }
@@ -336,6 +342,44 @@ TEST(ImportKvpress, RatiosRemovedBecomeRatiosKept) {
   EXPECT_THAT(error_of("kvpress: KnormPress(compression_ratio=1.0)"), HasSubstr("[0, 1)"));
 }
 
+// kvpress 0.5.5: ChunkKVPress(press, chunk_length=20), ChunkPress(press, chunk_length=1024), BlockPress(press, block_size=128) and
+// AdaKVPress(press) hold the press that scores; compression_ratio is the first argument of a press with scores.
+TEST(ImportKvpress, APressAroundAnotherIsKept) {
+  const auto compression = [](const std::string& press) {
+    return imported("from kvpress import *\npress = " + press).compression;
+  };
+  EXPECT_EQ(compression("ChunkKVPress(press=SnapKVPress(compression_ratio=0.5), chunk_length=32)"),
+            "{preset: chunkkv, block_size: 32, keep_ratio: 0.5}");
+  EXPECT_EQ(compression("ChunkKVPress(\n    SnapKVPress(0.25),\n)"), "{preset: chunkkv, keep_ratio: 0.75}");
+  EXPECT_EQ(compression("BlockPress(KeyDiffPress(0.5), block_size=64)"),
+            "{preset: blockpress, block_size: 64, keep_ratio: 0.5}");
+  EXPECT_EQ(compression("AdaKVPress(SnapKVPress(0.5))"), "{preset: adakv, keep_ratio: 0.5}");
+  EXPECT_EQ(compression("KeyRerotationPress(press=KnormPress(0.5))"),
+            "{preset: knorm, positions: {kind: contiguous}, keep_ratio: 0.5}");
+  EXPECT_EQ(compression("SnapKVPress(0.5)"), "{preset: snapkv, keep_ratio: 0.5}");
+
+  const Setting chunks = setting_of("kvpress ChunkKVPress(press=KnormPress(compression_ratio=0.3), chunk_length=16)");
+  const auto* evict = std::get_if<kv::Evict>(&chunks.compression.stages.at(0));
+  ASSERT_NE(evict, nullptr);
+  EXPECT_EQ(chunks.compression.block_size, 16);
+  EXPECT_EQ(evict->scorer, "knorm");
+  EXPECT_EQ(evict->granularity, kv::Granularity::block);
+  EXPECT_EQ(evict->keep, 700000);
+}
+
+TEST(ImportKvpress, NamesOfItsEvaluationHoldAPress) {
+  EXPECT_EQ(imported("press_name: adakv_expected_attention\ncompression_ratio: 0.5\n").compression,
+            imported("kvpress AdaKVPress(ExpectedAttentionPress(0.5))").compression);
+  EXPECT_EQ(imported("press_name: block_keydiff\ncompression_ratio: 0.25\n").compression,
+            "{preset: blockpress, keep_ratio: 0.75}");
+}
+
+TEST(ImportKvpress, WhatHasNoCounterpartIsNamed) {
+  EXPECT_THAT(imported("kvpress StreamingLLMPress(0.5, n_sink=8)").left_out, Contains(HasSubstr("n_sink=8")));
+  EXPECT_THAT(imported("kvpress DecodingPress(KnormPress(0.5))").left_out, Contains(HasSubstr("\"decoding\"")));
+  EXPECT_THAT(imported("kvpress DMSPress(threshold=-3)").left_out, Contains(HasSubstr("no preset is press \"dms\"")));
+}
+
 // Field case Q2: kvpress keeps int(n (1 - 0.9)) = 0 of 10; here 10 % of 10 is 1.
 TEST(ImportKvpress, NinetyPercentRemovedKeepsOneOfTen) {
   const Setting setting = setting_of("kvpress model='llama-3.1-8b' KnormPress(compression_ratio=0.9)");
@@ -358,7 +402,8 @@ TEST(Import, OwnFilesAreRefused) {
 TEST(Import, HostileTextEndsInAMessageOrAResult) {
   for (const std::string& text :
        {std::string("vllm '"), std::string("vllm {'a': '"), std::string("vllm \\"), std::string("vllm --block-size"),
-        std::string("{{{{ vllm"), "vllm " + std::string(100000, '['), std::string("vllm a=\"")}) {
+        std::string("{{{{ vllm"), "kvpress " + repeated("APress(", 20000), "vllm " + std::string(100000, '['),
+        std::string("vllm a=\"")}) {
     try {
       (void)imported(text);
     } catch (const Error&) {
