@@ -17,13 +17,30 @@ constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 // Every cell is a text of its own: as many as this take about 2 GiB where each stands on its own line.
 constexpr std::size_t kMaxCells = std::size_t{1} << 24;
 
+/// Cells of a line; one in quotes may hold commas, and "" for a quote (RFC 4180, 2.5 to 2.7).
+/// @return empty where such a cell does not end on the line, or goes on behind its quotes
 std::vector<std::string> split(std::string_view line) {
   std::vector<std::string> cells;
+  std::size_t at = 0;
   while (true) {
-    const std::size_t comma = line.find(',');
-    cells.emplace_back(line.substr(0, comma));
-    if (comma == std::string_view::npos) return cells;
-    line.remove_prefix(comma + 1);
+    std::string cell;
+    if (at < line.size() && line[at] == '"') {
+      bool is_closed = false;
+      for (++at; at < line.size() && !is_closed; ++at) {
+        const bool is_doubled = line.substr(at).starts_with("\"\"");
+        is_closed = line[at] == '"' && !is_doubled;
+        if (is_doubled) ++at;
+        if (!is_closed) cell += line[at];
+      }
+      if (!is_closed || (at < line.size() && line[at] != ',')) return {};
+    } else {
+      const std::size_t comma = std::min(line.find(',', at), line.size());
+      cell = line.substr(at, comma - at);
+      at = comma;
+    }
+    cells.push_back(std::move(cell));
+    if (at == line.size()) return cells;
+    ++at;
   }
 }
 
@@ -45,11 +62,11 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& origin) {
     ++line_number;
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty()) continue;
-    if (line.find('"') != std::string_view::npos) {
-      throw InputError(
-          fmt::format("{}:{}: quoted cells are not read; write the cells without quotes", origin, line_number));
-    }
     std::vector<std::string> cells = split(line);
+    if (cells.empty()) {
+      throw InputError(
+          fmt::format("{}:{}: a quoted cell does not end before a comma or the line's end", origin, line_number));
+    }
     if (table.columns_.empty()) {
       std::set<std::string_view> names;
       for (const std::string& cell : cells) {

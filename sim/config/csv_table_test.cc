@@ -19,6 +19,15 @@ TEST(CsvTable, CellsAreFoundByColumnNameWhateverTheLineEnds) {
   EXPECT_EQ(table.line(0), "h100,8,1.5");
 }
 
+TEST(CsvTable, QuotedCellsHoldCommasAndQuotes) {
+  const CsvTable table = CsvTable::parse("\"us\",answer,batch\n\"1\",\"Paris, \"\"F\"\"\",8\n2,5\" disk,\"\"", "x.csv");
+  EXPECT_EQ(table.number(0, "us", 0, 20), 1);
+  EXPECT_EQ(table.text(0, "answer"), "Paris, \"F\"");
+  EXPECT_EQ(table.integer(0, "batch", 1, 8), 8);
+  EXPECT_EQ(table.text(1, "answer"), "5\" disk");
+  EXPECT_EQ(table.text(1, "batch"), "");
+}
+
 std::string error_of(const std::string& text) {
   try {
     const CsvTable table = CsvTable::parse(text, "x.csv");
@@ -48,7 +57,8 @@ TEST(CsvTable, ErrorsNameFileLineAndColumn) {
   EXPECT_EQ(error_of("batch,us\n8"), "x.csv:2: 1 cells, but the header names 2 columns");
   EXPECT_EQ(error_of("batch,batch\n8,8"), "x.csv:1: column \"batch\" is named twice");
   EXPECT_EQ(error_of("batch\n8"), "x.csv: no column \"us\" (columns: batch)");
-  EXPECT_EQ(error_of("batch,us\n\"8\",1"), "x.csv:2: quoted cells are not read; write the cells without quotes");
+  for (const char* broken : {"batch,us\n\"8,1", "batch,us\n\"8\"0,1", "batch,us\n8,\"", "batch,us\n8,\"1\"\""})
+    EXPECT_EQ(error_of(broken), "x.csv:2: a quoted cell does not end before a comma or the line's end") << broken;
   EXPECT_EQ(error_of(""), "x.csv: empty; expected a header row");
   EXPECT_THROW((void)CsvTable::load("no/such.csv"), InputError);
   EXPECT_THROW((void)CsvTable::load("/"), InputError);
