@@ -331,7 +331,15 @@ std::vector<double> phase_means(const ScanSeries& series, const std::vector<doub
 bool halves_agree(const ScanSeries& series, const std::vector<double>& values, double period) {
   const auto half = static_cast<std::size_t>(std::min(64.0, std::floor(period / series.step() / 2 + 1e-9)));
   constexpr std::size_t kEnoughBins = 8;  // fewer have the same shape by chance too often
-  if (half < kEnoughBins) return false;
+  constexpr double kSameShape = 0.7;
+  if (half < kEnoughBins) {
+    std::vector<double> centred = values;
+    const double squares = Trend(series.at, 1).remove(centred);
+    const auto agreement = [&](double distance) {
+      return figures_of(candidate_at(distance, series, series.step()), centred, squares).agreement;
+    };
+    return agreement(period / 2) >= std::max(kSameShape, 0.9 * agreement(period));
+  }
   const std::vector<double> fold = phase_means(series, values, period, 2 * half);
   double n = 0;
   double a = 0;
@@ -351,8 +359,14 @@ bool halves_agree(const ScanSeries& series, const std::vector<double>& values, d
     ab += x * y;
   }
   const double spread = (aa - a * a / n) * (bb - b * b / n);
-  constexpr double kSameShape = 0.7;
   return n >= static_cast<double>(kEnoughBins) && spread > 1e-12 && (ab - a * b / n) >= kSameShape * std::sqrt(spread);
+}
+
+/// Mean length of the gap that a boundary falls into: larger gaps catch more. Even places: the step. Gaps of 1 and 3 by turns: 10 / 4.
+double gap_at_random(const ScanSeries& series) {
+  double squares = 0;
+  for (std::size_t i = 1; i < series.at.size(); ++i) squares += std::pow(series.at[i] - series.at[i - 1], 2);
+  return squares / (series.at.back() - series.at.front());
 }
 
 /// Periods closer than the sampling tells apart score alike: of those, a power of two, else the middle one.
@@ -371,6 +385,46 @@ std::size_t centre_of_plateau(const std::vector<Candidate>& candidates, const st
     if (strength[c] >= 0.95 * best) alike.push_back(c);
   }
   return alike.empty() ? place : alike[alike.size() / 2];
+}
+
+/// Squared differences of neighbours in the order of their phase (Lafler and Kinman 1965): smallest where the fold is sharpest. Uneven
+/// places tell periods apart that even ones do not.
+double string_length(const ScanSeries& series, const std::vector<double>& values, double period) {
+  std::vector<std::pair<double, double>> fold;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double turns = (series.at[i] - series.at.front()) / period;
+    fold.emplace_back(turns - std::floor(turns + 1e-12), values[i]);
+  }
+  std::stable_sort(fold.begin(), fold.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  double sum = 0;
+  for (std::size_t i = 0; i < fold.size(); ++i) {
+    const double change = fold[i].second - fold[i > 0 ? i - 1 : fold.size() - 1].second;
+    sum += change * change;
+  }
+  return sum;
+}
+
+/// Of the candidates within two steps of the one at `place` that whose fold is sharpest; of equals a power of two, else the nearest.
+double sharpest_fold(const std::vector<Candidate>& candidates, const ScanSeries& series, std::vector<double> values,
+                     std::size_t place) {
+  (void)Trend(series.at, 1).remove(values);
+  const double found = candidates[place].period;
+  double best = found;
+  double shortest = string_length(series, values, found);
+  for (const Candidate& candidate : candidates) {
+    const double period = candidate.period;
+    if (std::abs(period - found) > 2 * series.step()) continue;
+    const double length = string_length(series, values, period);
+    const bool is_equal = std::abs(length - shortest) <= 1e-9 * shortest;
+    const bool is_better = is_equal && (is_power_of_two(period) != is_power_of_two(best)
+                                            ? is_power_of_two(period)
+                                            : std::abs(period - found) < std::abs(best - found));
+    if (is_better || (!is_equal && length < shortest)) {
+      best = period;
+      shortest = length;
+    }
+  }
+  return best;
 }
 
 /// A comb folds sharply on an integer part of its period too (dips 8 wide every 48 on 16), but its points one such part apart do not
@@ -456,8 +510,11 @@ ScanPeriod search_scan_period(const ScanSeries& whole, std::uint64_t seed, doubl
 
   place = centre_of_plateau(candidates, strength, place, step, series.extent());
   double period = candidates[place].period;
+  if (known_period <= 0 && gap_at_random(series) > step * (1 + 1e-6)) {
+    period = sharpest_fold(candidates, series, scales[1], place);
+  }
   if (known_period <= 0) period = fundamental(series, scales[1], period, result.longest_searched);
-  while (known_period <= 0 && std::fmod(period, 2) == 0 && period / 2 >= result.shortest_searched &&
+  while (known_period <= 0 && std::fmod(period, 2) == 0 && period / 2 >= 2 * step &&
          halves_agree(series, scales[1], period)) {
     period /= 2;
   }
@@ -466,7 +523,7 @@ ScanPeriod search_scan_period(const ScanSeries& whole, std::uint64_t seed, doubl
   const Figures figures = figures_of(candidate_at(period, series, step), values, squares);
   result.period = period;
   result.cycles = series.extent() / period;
-  result.resolution = step / 2 / std::max(1.0, result.cycles - 1);
+  result.resolution = gap_at_random(series) / 2 / std::max(1.0, result.cycles - 1);
   result.phase_share = figures.share;
   result.agreement = figures.agreement;
   return result;

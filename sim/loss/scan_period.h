@@ -33,11 +33,11 @@ struct ScanSeries {
 struct ScanPeriod {
   double period =
       std::numeric_limits<double>::quiet_NaN();  ///< the best candidate, whether or not it convinces; NaN: none to try
-  double resolution = 0;                         ///< half a step over the cycles between first and last
-  double cycles = 0;                             ///< extent / period
-  double phase_share = 0;                        ///< of variance explained by the phase, at the period
-  double agreement = 0;                          ///< of points one period apart; 1: equal
-  double p = 1;                                  ///< after the whole search; resolution 1 / (surrogates + 1)
+  double resolution = 0;   ///< half the mean gap that a boundary falls into, over the cycles between first and last
+  double cycles = 0;       ///< extent / period
+  double phase_share = 0;  ///< of variance explained by the phase, at the period
+  double agreement = 0;    ///< of points one period apart; 1: equal
+  double p = 1;            ///< after the whole search; resolution 1 / (surrogates + 1)
   std::int64_t surrogates = 0;
   double shortest_searched = 0;  ///< four points a cycle
   double longest_searched = 0;   ///< two cycles

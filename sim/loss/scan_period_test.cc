@@ -229,6 +229,37 @@ TEST(ScanPeriod, NoiseRarelyHasOne) {
   }
 }
 
+// Dips of 7 in 48 and 6 in 64 at 90 random places of 400 and 528, where all failing places and no others lie within the dip's phases.
+TEST(ScanPeriod, UnevenPlacesTellNeighbouringPeriodsApart) {
+  for (const auto& [period, width] : {std::pair{48.0, 7.0}, {64.0, 6.0}}) {
+    int found = 0;
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      const ScanSeries series =
+          comb(scattered(90, static_cast<std::uint64_t>(8 * period) + 16, seed), 3, period, width, 0);
+      const ScanPeriod search = search_scan_period(series, seed);
+      found += search.p > 0.01 || search.period == period ? 1 : 0;
+    }
+    EXPECT_GE(found, 7) << period;
+  }
+}
+
+// Gaps of 1 and 3 by turns: (1 + 9) / (1 + 3) = 2.5 on average at a random place; 100 gaps are 200 tokens.
+TEST(ScanPeriod, ResolutionIsThatOfTheGapsWhereBoundariesFall) {
+  ScanSeries series{{0}, {0}};
+  for (int i = 1; i <= 100; ++i) series.at.push_back(series.at.back() + (i % 2 == 1 ? 1 : 3));
+  series.value.clear();
+  for (const double at : series.at) series.value.push_back(std::fmod(at, 40) < 8 ? 1 : 0);
+  const ScanPeriod found = search_scan_period(series, 1);
+  EXPECT_EQ(found.period, 40);
+  EXPECT_NEAR(found.resolution, 2.5 / 2 / (found.cycles - 1), 1e-12);
+}
+
+// Wrong at every other of places 8 apart: period 16, of which a search of four points a cycle sees only 32. The other side: one of four.
+TEST(ScanPeriod, EveryOtherPlaceHasAPeriodOfTwoSteps) {
+  EXPECT_EQ(search_scan_period(comb(evenly(50, 8), 0, 16, 8, 0), 1).period, 16);
+  EXPECT_EQ(search_scan_period(comb(evenly(50, 8), 0, 32, 8, 0), 1).period, 32);
+}
+
 TEST(PhaseShareRatio, IsHighAtThePeriodAndNotBesideIt) {
   const ScanSeries series = comb(evenly(512, 2), 0, 64, 8, 0.5);
   EXPECT_GT(phase_share_ratio(series, 64), 5);
