@@ -142,7 +142,8 @@ void print_finding(const DiagnosedScan& diagnosed) {
   }
   if (found.control.places > 0) {
     fmt::print("control     {:.2f} with the fact removed: {}\n", found.control.mean_success,
-               found.control.is_valid ? "the probe is brittle" : "the probe is not brittle, and proves nothing");
+               found.control.is_valid ? "the answer needs the fact"
+                                      : "the answer comes without the fact, so the scan proves nothing");
   }
   if (!std::isnan(found.latency_typical_ms)) {
     fmt::print("latency     median {:g} ms, worst {:g} ms; {}\n", found.latency_typical_ms, found.latency_worst_ms,

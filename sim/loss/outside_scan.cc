@@ -53,6 +53,23 @@ double optional_number(const config::CsvTable& table, std::size_t row, std::stri
   return table.number(row, column, range.min, range.max);
 }
 
+/// An outcome; pandas and Python write yes-or-no answers as True and False.
+double outcome(const config::CsvTable& table, std::size_t row, std::string_view column, ScanMeasure measure) {
+  const std::string& cell = table.text(row, column);
+  if (measure == ScanMeasure::correct) {
+    if (cell == "True" || cell == "true" || cell == "TRUE") return 1;
+    if (cell == "False" || cell == "false" || cell == "FALSE") return 0;
+  }
+  const Range range = kMeasureRange[static_cast<std::size_t>(measure)];
+  return table.number(row, column, range.min, range.max);
+}
+
+double optional_outcome(const config::CsvTable& table, std::size_t row, std::string_view column, bool is_there,
+                        ScanMeasure measure) {
+  if (!is_there || table.text(row, column).empty()) return kNotMeasured;
+  return outcome(table, row, column, measure);
+}
+
 /// Mean of what was measured.
 class Mean {
  public:
@@ -187,7 +204,6 @@ OutsideScan read_outside_scan(const config::CsvTable& table, const ScanReference
   if (table.num_rows() == 0) throw InputError(fmt::format("{}:1: a header and no rows", table.origin()));
   const std::string_view axis = to_string(scan.axis);
   const std::string_view measure = to_string(scan.measure);
-  const Range range = kMeasureRange[static_cast<std::size_t>(scan.measure)];
   const bool has_baseline = reference.uses_baseline && has_column(table, "baseline");
   const bool has_control = has_column(table, "control");
   const bool has_tokens = has_column(table, "tokens");
@@ -198,9 +214,9 @@ OutsideScan read_outside_scan(const config::CsvTable& table, const ScanReference
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Row& row = rows[i];
     row.at = table.number(i, axis, 0, kLongest);
-    row.value = table.number(i, measure, range.min, range.max);
-    row.baseline = optional_number(table, i, "baseline", has_baseline, range);
-    row.control = optional_number(table, i, "control", has_control, range);
+    row.value = outcome(table, i, measure, scan.measure);
+    row.baseline = optional_outcome(table, i, "baseline", has_baseline, scan.measure);
+    row.control = optional_outcome(table, i, "control", has_control, scan.measure);
     row.tokens = optional_number(table, i, "tokens", has_tokens, {0, kLongest});
     row.latency_ms = optional_number(table, i, "latency_ms", has_latency, {0, kMostMs});
     if (has_probe) row.probe = table.text(i, "probe_type");
@@ -226,6 +242,7 @@ OutsideScan read_outside_scan(const config::CsvTable& table, const ScanReference
     Mean success;
     Mean loss;
     Mean control;
+    Mean baseline;
     Mean tokens;
     Mean latency;
     for (; end < rows.size() && rows[end].at == rows[begin].at; ++end) {
@@ -233,12 +250,13 @@ OutsideScan read_outside_scan(const config::CsvTable& table, const ScanReference
       success.add(scale.success(row.value, row.baseline));
       loss.add(scale.reference(row.baseline) - row.value);
       if (!std::isnan(row.control)) control.add(scale.success(row.control, row.baseline));
+      if (!std::isnan(row.baseline)) baseline.add(scale.success(row.baseline, kNotMeasured));
       tokens.add(row.tokens);
       latency.add(row.latency_ms);
     }
     const auto repeats = static_cast<std::int64_t>(end - begin);
-    scan.points.push_back(
-        {rows[begin].at, success.value(), loss.value(), control.value(), tokens.value(), latency.value(), repeats});
+    scan.points.push_back({rows[begin].at, success.value(), loss.value(), control.value(), baseline.value(),
+                           tokens.value(), latency.value(), repeats});
     scan.repeats = std::min(scan.repeats, repeats);
     begin = end;
   }

@@ -37,7 +37,8 @@ struct ScanPoint {
       0;  ///< 0..1: share correct; score (over the best one where scores exceed 1); exp(logprob - baseline)
   double loss =
       0;  ///< reference - measure; reference: the baseline, or without one 1 (best score where some exceed 1; logprob: 0)
-  double control = kNotMeasured;  ///< success with the fact removed
+  double control = kNotMeasured;   ///< success with the fact removed
+  double baseline = kNotMeasured;  ///< success without compression: 0..1, exp(logprob)
   double tokens = kNotMeasured;
   double latency_ms = kNotMeasured;
   std::int64_t repeats = 0;  ///< rows

@@ -23,6 +23,15 @@ std::string error_of(const std::string& text) {
   return "";
 }
 
+TEST(OutsideScan, YesOrNoMayBeTrueOrFalse) {
+  const OutsideScan scan = read("position,correct,baseline\n0,True,TRUE\n8,False,true\n16,false,1\n");
+  EXPECT_EQ(scan.points[0].success, 1);
+  EXPECT_EQ(scan.points[1].loss, 1);
+  EXPECT_EQ(scan.points[2].success, 0);
+  EXPECT_EQ(scan.points[2].baseline, 1);
+  EXPECT_THROW((void)read("position,score\n0,True\n"), InputError);
+}
+
 TEST(OutsideScan, RepeatsOfAPlaceAreAveragedAndPlacesSorted) {
   const OutsideScan scan = read("prefix_tokens,correct,repeat\n2,1,0\n0,1,0\n0,0,1\n2,1,1\n2,0,2\n2,1,3\n");
   ASSERT_EQ(scan.points.size(), 2U);

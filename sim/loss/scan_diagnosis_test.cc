@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -158,6 +159,47 @@ TEST(Symptoms, NothingIsHarmlessWhereNothingAnswers) {
   EXPECT_EQ(diagnose(read(zero)).cost.worst_loss, 1);
   EXPECT_THAT(of(hard), ElementsAre("fails_without_compression"));
   EXPECT_THAT(of(fine), ElementsAre("no_compression_seen"));
+}
+
+std::vector<std::string> names_of(const std::string& text) {
+  const OutsideScan scan = read(text);
+  return names(symptoms_of(scan, diagnose(scan)));
+}
+
+// The full cache fails at the same places: nothing of it is the cache's. The other side: it answers everywhere.
+TEST(Symptoms, WhatTheFullCacheDoesAsWellIsNotCompression) {
+  for (const bool is_shared : {true, false}) {
+    std::string text = "prefix_tokens,correct,baseline\n";
+    for (int at = 0; at < 160; at += 2) {
+      const int right = (at + 6) % 32 < 6 ? 0 : 1;
+      text += fmt::format("{},{},{}\n", at, right, is_shared ? right : 1);
+    }
+    const auto found = names_of(text);
+    const auto has = [&](const char* name) { return std::count(found.begin(), found.end(), name) == 1; };
+    EXPECT_EQ(is_shared, has("flips_without_compression"));
+    EXPECT_EQ(!is_shared, has("flips_with_prefix"));
+    EXPECT_EQ(!is_shared, has("good_mean_bad_places"));
+  }
+}
+
+// A probability of e^-22 with the full cache and without; of e^-0.1 the other side.
+TEST(Symptoms, LogProbabilitiesOfAProbeThatIsTooHard) {
+  for (const double baseline : {-22.0, -0.1}) {
+    std::string text = "position,logprob,baseline\n";
+    for (int at = 0; at < 160; at += 2) text += fmt::format("{},{},{}\n", at, baseline, baseline);
+    EXPECT_THAT(names_of(text),
+                ::testing::ElementsAre(baseline < -1 ? "fails_without_compression" : "no_compression_seen"));
+  }
+}
+
+// Wrong at 0, 2 and 4 of 20 places up to 38: the end of a dip of longer blocks as well as a trend; 384 - 40 tokens at step 2 are missing.
+TEST(Symptoms, OneStretchAtAnEndMayComeAgain) {
+  std::string text = "prefix_tokens,correct\n";
+  for (int at = 0; at < 40; at += 2) text += fmt::format("{},{}\n", at, at < 6 ? 0 : 1);
+  const OutsideScan scan = read(text);
+  const auto symptoms = symptoms_of(scan, diagnose(scan));
+  ASSERT_EQ(names(symptoms), std::vector<std::string>{"rises_with_position"});
+  EXPECT_THAT(symptoms[0].remedy, ::testing::HasSubstr("scan 172 more points at step 2 first"));
 }
 
 // Eleven perfect places are too few to say that nothing was compressed, twelve are not.

@@ -25,6 +25,40 @@ bool nothing_is_lost(const OutsideScan& scan) {
   return true;
 }
 
+/// What the full cache, where it was asked too, answers at the same places.
+struct BesideBaseline {
+  std::int64_t own_flips = 0;  ///< changes of the answer that the full cache does not show at the same step
+  double worst_success = 1;    ///< of places that the full cache answers
+  double worst_at = 0;
+  double baseline_success = kNotMeasured;  ///< mean of the full cache
+};
+
+BesideBaseline beside_baseline(const OutsideScan& scan) {
+  BesideBaseline result;
+  double sum = 0;
+  std::int64_t asked = 0;
+  const ScanPoint* before = nullptr;
+  for (const ScanPoint& point : scan.points) {
+    const auto fails_as_well = [](const ScanPoint& one) { return (one.success < kFails) == (one.baseline < kFails); };
+    if (before != nullptr && (point.success < kFails) != (before->success < kFails)) {
+      const bool is_shared = !std::isnan(point.baseline) && !std::isnan(before->baseline) && fails_as_well(point) &&
+                             fails_as_well(*before);
+      result.own_flips += is_shared ? 0 : 1;
+    }
+    before = &point;
+    if (!std::isnan(point.baseline)) {
+      ++asked;
+      sum += point.baseline;
+    }
+    if (!(point.baseline < kFails) && point.success < result.worst_success) {
+      result.worst_success = point.success;
+      result.worst_at = point.at;
+    }
+  }
+  if (asked > 0) result.baseline_success = sum / static_cast<double>(asked);
+  return result;
+}
+
 std::string period_text(const PeriodFinding& finding, std::string_view unit) {
   return fmt::format("{:g} {}", finding.search.period, unit);
 }
@@ -47,11 +81,13 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
   // A handful of places says nothing about the others.
   if (scan.points.size() < kMinScanPoints) return result;
   const bool is_nothing_lost = nothing_is_lost(scan);
+  const BesideBaseline beside = beside_baseline(scan);
+  const bool is_too_hard = beside.baseline_success < kFloor;
   const BlockDependence& blocks = diagnosis.block_dependence;
   const PlaceNoise& noise = diagnosis.noise;
   // A trend beside nothing else is no matter of single places.
   const bool places_matter = diagnosis.period.is_found() || blocks.is_found() || (noise.differs() && !noise.is_trend());
-  if (is_nothing_lost && cost.mean_success >= kFails) {
+  if (is_nothing_lost && cost.mean_success >= kFails && !is_too_hard) {
     result.push_back({"no_compression_seen", "no loss at any place",
                       "compression configured but not at work, or harmless for this probe",
                       "is the attended KV length in the engine's log below the sequence length? block_size, "
@@ -61,6 +97,9 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
   }
   if (noise.is_trend()) {
     const bool falls = noise.last < noise.first;
+    // One failing stretch at an end is a trend as well as the edge of a dip that comes again beyond the scan.
+    const bool is_one_stretch =
+        !diagnosis.period.is_found() && diagnosis.failing.size() == 1 && diagnosis.period.further_points > 0;
     result.push_back(
         {falls ? "falls_with_position" : "rises_with_position",
          fmt::format("success {} with the place, from {:.2f} to {:.2f} on a line{}", falls ? "falls" : "rises",
@@ -71,7 +110,11 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
              : "the place itself, not blocks: a budget of recent tokens drops the oldest, and models answer late facts "
                "better without any compression too",
          "the same scan without compression: does the line stay?",
-         "if it goes: keep more, or score with the question in view; padding cannot help"});
+         is_one_stretch
+             ? fmt::format("scan {} more points at step {:g} first: one failing stretch may come again as the "
+                           "dip of a longer block",
+                           diagnosis.period.further_points, diagnosis.period.further_step)
+             : "if it goes: keep more, or score with the question in view; padding cannot help"});
   } else if (!places_matter && cost.failing_share > 0 && cost.failing_share < 1 - 1e-9) {
     result.push_back(
         {"not_told_from_noise",
@@ -80,13 +123,22 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
          scan.repeats > 1 ? "more repeats at each place" : "five tries or more at each place (repeated rows)",
          "none yet"});
   }
-  if (is_prefix && cost.flips > 0 && places_matter) {
+  if (is_prefix && beside.own_flips > 0 && places_matter) {
     result.push_back(
         {"flips_with_prefix",
-         fmt::format("the answer changes at {} of {} steps of {} {}", cost.flips, scan.points.size() - 1, step, unit),
+         fmt::format("the answer changes at {} of {} steps of {} {}{}", beside.own_flips, scan.points.size() - 1, step,
+                     unit, beside.own_flips < cost.flips ? " where that with the full cache does not" : ""),
          "block boundaries move across the fact as the prefix grows",
-         "same content with the prefix cache off and with full KV: does it stay right?",
+         scan.has_baseline ? "same content with the prefix cache off: does it stay right?"
+                           : "same content with the prefix cache off and with full KV: does it stay right?",
          "pad prompts to a fixed length; see the remedies"});
+  } else if (is_prefix && cost.flips > 0 && places_matter) {
+    result.push_back({"flips_without_compression",
+                      fmt::format("the answer changes at {} of {} steps of {} {}, and with the full cache at the same",
+                                  cost.flips, scan.points.size() - 1, step, unit),
+                      "the model itself reads the longer prompt otherwise: not the cache",
+                      "other words in front, of the same length: do the same places fail?",
+                      "none that concerns compression"});
   }
   if (diagnosis.period.is_found() && !diagnosis.danger.intervals.empty()) {
     result.push_back({"dips_at_equal_distances",
@@ -109,16 +161,18 @@ std::vector<Symptom> symptoms_of(const OutsideScan& scan, const ScanDiagnosis& d
                       "harder probes and a longer context: does the period reach the answers?",
                       "keep, and watch the stability"});
   }
-  if (places_matter && cost.mean_success >= kGoodMean && cost.worst_success <= kBadPlace) {
+  if (places_matter && cost.mean_success >= kGoodMean && beside.worst_success <= kBadPlace) {
     result.push_back({"good_mean_bad_places",
                       fmt::format("mean success {:.2f}, worst place {:.2f} (at {:g})", cost.mean_success,
-                                  cost.worst_success, cost.worst_at),
+                                  beside.worst_success, beside.worst_at),
                       "an average hides single places: a fact is lost where a block is",
                       "report worst place and stability beside the mean", "gate on --min-stability; see the remedies"});
   }
-  if (is_nothing_lost && cost.mean_success < kFails) {
+  if (is_too_hard || (is_nothing_lost && cost.mean_success < kFails)) {
     result.push_back({"fails_without_compression",
-                      fmt::format("mean success {:.2f}, and no more with the full cache", cost.mean_success),
+                      is_too_hard
+                          ? fmt::format("success {:.2g} in the mean with the full cache", beside.baseline_success)
+                          : fmt::format("mean success {:.2f}, and no more with the full cache", cost.mean_success),
                       "the probe is too hard for the model, or the answer is not compared as it is written",
                       "the same probe in a short context", "an easier probe; nothing here says what compression does"});
   } else if (cost.mean_success < kFloor) {
