@@ -38,7 +38,7 @@ def pareto(results: Results) -> Figure:
     for number, policy in enumerate(policies):
         chosen = [index for index in range(len(view.run)) if view.policy[index] == policy]
         traces.append({
-            "type": "scatter", "mode": "markers", "name": policy, "customdata": [int(view.run[index]) for index in chosen],
+            "type": "scatter", "mode": "markers", "name": _legend_name(policy), "customdata": [int(view.run[index]) for index in chosen],
             "x": numbers(saving[chosen]), "y": numbers(view.worst[chosen]),
             "text": [f"{view.label[index]}<br>saves {write(view.saving[index], 'percent')}, worst "
                      f"{write(view.worst[index], style)}, mean {write(view.mean[index], style)}" for index in chosen],
@@ -55,7 +55,14 @@ def pareto(results: Results) -> Figure:
                      f"none beats in both saving and worst loss: {front}.", style=style, highest=highest)
     if highest > 0:
         figure["layout"]["yaxis"]["range"] = [-0.03 * highest, 1.06 * highest]  # a point at 0 is drawn whole
+    # The legend above takes its rows, of about three names, from the plot's height.
+    figure["layout"]["height"] = min(900, 420 + 22 * max(0, len(traces) // 3 - 2))
     return figure
+
+
+def _legend_name(policy: str, longest: int = 44) -> str:
+    """As much of both ends as a legend has room for: settings written out differ at either."""
+    return policy if len(policy) <= longest else f"{policy[:longest - 18]}…{policy[-17:]}"
 
 
 def position(results: Results, run: int, arrays) -> Figure:

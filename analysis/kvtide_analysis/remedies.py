@@ -14,10 +14,13 @@ from .settings import run_label
 from .views import Missing
 
 
+MOST_RUNS = 30  # lines of text that a picture has room for
+
+
 def order(results: Results) -> list[int]:
-    """Runs by rising mean loss; runs without one are left out."""
+    """Runs by rising mean loss, the first MOST_RUNS; runs without one are left out."""
     loss = results.summary.get("loss_mean")
-    return [] if loss is None else [int(run) for run in loss.dropna().sort_values(kind="stable").index]
+    return [] if loss is None else [int(run) for run in loss.dropna().sort_values(kind="stable").index[:MOST_RUNS]]
 
 
 def period_text(row) -> str:
@@ -63,5 +66,6 @@ def _draw(axes: Axes, results: Results, columns, title: str) -> None:
         axes.xaxis.set_major_formatter(PercentFormatter(1.0))
     unit = metric_title(metrics[0])
     axes.set_xlabel(unit if not title else title if metrics[0] == "mass_loss" else f"{title} ({unit})")
-    axes.set_ylabel("setting")
+    measured = int(results.summary["loss_mean"].notna().sum())
+    axes.set_ylabel("setting" if measured <= MOST_RUNS else f"setting (the best {MOST_RUNS} of {measured})")
     axes.legend(fontsize="x-small", loc="lower left", bbox_to_anchor=(0, 1), ncols=len(held), frameon=False)

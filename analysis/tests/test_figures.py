@@ -152,6 +152,14 @@ def test_pareto_front_holds_what_none_beats_in_both():
     assert views.pareto_front(np.array([0.5, 0.5, 0.7, 0.6]), np.array([0.1, 0.2, 0.3, 0.4])) == [0, 2]
 
 
+def test_pareto_leaves_its_plot_room_beside_long_names(demo_file):
+    assert figures._legend_name("evict 25 %") == "evict 25 %"
+    name = figures._legend_name("{block_size: 64, stages: [{evict: {scorer: attention_sum, keep_ratio: 0.5}}]}, h100-sxm")
+    assert len(name) == 44 and name.startswith("{block_size: 64") and name.endswith("}, h100-sxm")
+    figure = figures.pareto(open_results(demo_file))
+    assert figure["layout"]["height"] >= 420 + 22 * (len(figure["data"]) // 3 - 2)
+
+
 def test_identity_says_that_there_is_no_spectrum(demo_file):
     results = open_results(demo_file)
     assert "same at every position" in figures.loss_spectrum(results, 0, results.run(0))["missing"]

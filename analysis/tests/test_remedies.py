@@ -17,6 +17,15 @@ def test_runs_rise_in_loss_and_those_without_one_are_left_out():
     assert remedies.order(results(kv_bytes=[1, 2])) == []
 
 
+def test_of_many_runs_the_best_are_drawn_and_the_axis_says_so():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    many = results(loss_mean=np.linspace(0.5, 0.1, 200), compression=[str(run) for run in range(200)], loss_metric=["mass_loss"] * 200)
+    assert remedies.order(many) == list(range(199, 199 - remedies.MOST_RUNS, -1))
+    _, axes = pyplot.subplots()
+    remedies.plot_losses(axes, many)
+    assert axes.get_ylabel() == f"setting (the best {remedies.MOST_RUNS} of 200)"
+
+
 def test_no_period_is_said_and_not_a_number():
     assert remedies.period_text({"period": 128.0}) == "128"
     assert remedies.period_text({"period": np.nan}) == remedies.period_text({}) == "none"

@@ -72,6 +72,7 @@
     const plot = byId(`plot-${key}`);
     if (plot.classList.contains("none")) { plot.classList.remove("none"); plot.textContent = ""; }
     const layout = layoutOf(figure);
+    if (layout.height) plot.style.height = `${layout.height}px`;
     const traces = structuredClone(figure.data);
     let caption = figure.caption;
     others.forEach(({ name, figure: other }, number) => {
