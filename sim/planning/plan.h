@@ -70,7 +70,6 @@ struct Plan {
   PriceList prices;
   Calibration calibration;  ///< of the user's own server
 
-  [[nodiscard]] double peak_rate() const { return rate * peak; }
   [[nodiscard]] std::size_t num_candidates() const {
     return gpus.size() * tensor_parallel.size() * max_num_seqs.size() * policies.size();
   }

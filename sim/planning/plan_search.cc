@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <tuple>
 
 #include "base/error.h"
@@ -100,67 +101,79 @@ void mark_front(const Plan& plan, PlanOutcome& outcome) {
   }
 }
 
+namespace {
+
+/// So many replicas of it as cost no more than the best candidate so far, spare ones left out.
+std::int64_t worthwhile_replicas(const Plan& plan, const Candidate& one, const Candidate* best) {
+  if (best == nullptr) return kMostReplicas;
+  const bool is_priced = plan.goal == Goal::cost;
+  const double each =
+      is_priced ? one.usd_per_hour / static_cast<double>(one.replicas) : static_cast<double>(one.tensor_parallel);
+  const double limit = is_priced ? best->usd_per_hour : static_cast<double>(best->num_gpus);
+  // What costs nothing is worth it in any number; of what costs something beside what does not, none is.
+  if (!(each > 0)) return kMostReplicas;
+  const double count = std::floor(limit / each * (1 + 1e-9));
+  return static_cast<std::int64_t>(std::min(count, static_cast<double>(kMostReplicas))) - plan.spare;
+}
+
+/// Goal rate: the rate of its replicas with every request on each.
+void settle_rate(const Plan& plan, const Traffic& traffic, const MakeReplica& make, Candidate& one) {
+  const std::unique_ptr<Replica> replica = make(one);
+  const CarriedRate carried = rate_carried(*replica, traffic, plan, one.needed, one.rate, Scope::everything);
+  if (carried.rate <= 0) return;
+  one.rate = carried.rate;
+  one.experience = carried.experience;
+  one.is_exact = true;
+}
+
+/// Other goals: its replicas, counted with every request on each.
+void settle_replicas(const Plan& plan, const PlanOutcome& outcome, const MakeReplica& make, std::int64_t worthwhile,
+                     Candidate& one) {
+  if (worthwhile < 1 || worthwhile < one.needed / 2) return;
+  const std::unique_ptr<Replica> replica = make(one);
+  const std::int64_t most = most_replicas(plan, one);
+  const std::int64_t start = std::min(one.needed, most);
+  FleetSize size = exact_replicas(*replica, outcome.traffic, plan, outcome.wanted_rate, start, worthwhile, most);
+  if (size.replicas == 0) {
+    if (worthwhile < start) return;  // dearer than the best, however much
+    one.reason = size.reason;
+  }
+  one.needed = size.replicas;
+  one.experience = std::move(size.experience);
+  one.is_exact = true;
+  set_fleet(one, plan);
+}
+
+}  // namespace
+
 void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& make, std::int64_t jobs) {
-  const Traffic& traffic = outcome.traffic;
   std::vector<Candidate*> ranked;
   for (Candidate& one : outcome.candidates) {
     if (one.is_feasible) ranked.push_back(&one);
   }
   std::ranges::sort(ranked, [&](const Candidate* a, const Candidate* b) { return is_better(plan, outcome, *a, *b); });
-  Candidate* best = nullptr;
-  const auto choose = [&](Candidate* one) {
-    if (one->is_exact && one->is_feasible && (best == nullptr || is_better(plan, outcome, *one, *best))) best = one;
-  };
-  const auto settle = [&](Candidate& one) {
-    if (plan.goal == Goal::rate) {
-      const std::unique_ptr<Replica> replica = make(one);
-      const CarriedRate carried = rate_carried(*replica, traffic, plan, one.needed, one.rate, Scope::everything);
-      if (carried.rate <= 0) return;
-      one.rate = carried.rate;
-      one.experience = carried.experience;
-      one.is_exact = true;
-      return;
-    }
-    // So many that it costs no more than the best so far.
-    std::int64_t worthwhile = kMostReplicas;
-    if (best != nullptr) {
-      const double each = plan.goal == Goal::cost ? one.usd_per_hour / static_cast<double>(one.replicas)
-                                                  : static_cast<double>(one.tensor_parallel);
-      const double limit = plan.goal == Goal::cost ? best->usd_per_hour : static_cast<double>(best->num_gpus);
-      // What costs nothing is worth it in any number; of what costs something beside what does not, none is.
-      if (each > 0) {
-        const double count = std::floor(limit / each * (1 + 1e-9));
-        worthwhile = static_cast<std::int64_t>(std::min(count, static_cast<double>(kMostReplicas))) - plan.spare;
-      }
-    }
-    if (worthwhile < 1 || worthwhile < one.needed / 2) return;
-    const std::unique_ptr<Replica> replica = make(one);
-    const std::int64_t most = most_replicas(plan, one);
-    FleetSize size =
-        exact_replicas(*replica, traffic, plan, outcome.wanted_rate, std::min(one.needed, most), worthwhile, most);
-    if (size.replicas == 0) {
-      if (worthwhile < std::min(one.needed, most)) return;  // dearer than the best, however much
-      one.reason = size.reason;
-    }
-    one.needed = size.replicas;
-    one.experience = std::move(size.experience);
-    one.is_exact = true;
-    set_fleet(one, plan);
-  };
   const std::size_t count = plan.goal == Goal::rate ? std::min(ranked.size(), kRatesSettled) : ranked.size();
+  Candidate* best = nullptr;
   for (std::size_t first = 0; first < count; first += kSettledAtOnce) {
     const std::size_t wave = std::min(kSettledAtOnce, count - first);
     in_parallel(wave, jobs, [&](std::size_t i) {
       Candidate& one = *ranked[first + i];
       try {
-        settle(one);
+        if (plan.goal == Goal::rate) {
+          settle_rate(plan, outcome.traffic, make, one);
+        } else {
+          settle_replicas(plan, outcome, make, worthwhile_replicas(plan, one, best), one);
+        }
       } catch (const InputError& error) {  // of this candidate: the others stay possible
         one.reason = error.what();
         one.needed = 0;
         set_fleet(one, plan);
       }
     });
-    for (std::size_t i = first; i < first + wave; ++i) choose(ranked[i]);
+    for (std::size_t i = first; i < first + wave; ++i) {
+      Candidate* one = ranked[i];
+      if (one->is_exact && one->is_feasible && (best == nullptr || is_better(plan, outcome, *one, *best))) best = one;
+    }
   }
   for (Candidate* one : ranked) {
     const std::int64_t most = most_replicas(plan, *one);
@@ -172,109 +185,123 @@ void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& ma
   outcome.best = best->index;
   if (plan.goal != Goal::rate) {
     const std::unique_ptr<Replica> replica = make(*best);
-    best->rate = rate_carried(*replica, traffic, plan, best->needed, outcome.wanted_rate, Scope::everything).rate;
+    best->rate =
+        rate_carried(*replica, outcome.traffic, plan, best->needed, outcome.wanted_rate, Scope::everything).rate;
   }
 }
 
-PlanOutcome search(const Plan& plan, const SearchOptions& options) {
-  PlanOutcome outcome;
-  // Whatever is wrong with the shared sections is wrong with every candidate: say it once.
-  const PolicyChoice plain{"none", "none", {}};
-  const experiment::Run shared = run_of(plan, plain, plan.gpus.front().name, 1);
-  if (!shared.setting.serving) throw InputError(fmt::format("{}: workload: expected requests", plan.path));
-  const Model model = load_model(shared.setting.model);
+namespace {
+
+/// @throws InputError  what is wrong with the requests, under the name of their file, else of the plan
+Traffic traffic_of(const Plan& plan, const experiment::Run& shared, const Model& model) {
   try {
-    outcome.traffic = load_traffic(*shared.setting.serving, model, shared.setting.seed);
-  } catch (const InputError& error) {  // of the requests' file with its own name, else of the plan
+    return load_traffic(*shared.setting.serving, model, shared.setting.seed);
+  } catch (const InputError& error) {
     const std::string& file = shared.setting.serving->requests;
     if (!file.empty() && std::string(error.what()).find(file) != std::string::npos) throw;
     throw InputError(fmt::format("{}: {}", plan.path, error.what()));
   }
-  const Traffic& traffic = outcome.traffic;
-  outcome.trace_requests = static_cast<std::int64_t>(traffic.trace.requests.size());
-  outcome.wanted_rate = (plan.rate > 0 ? plan.rate : traffic.mean_rate) * plan.peak;
-  const experiment::TraceInputs trace(shared.setting.trace, shared.setting.loss, shared.setting.seed);
+}
 
-  // The uncompressed policy last: the verdict needs it whether the plan names it or not.
-  std::vector<PolicyChoice> choices = plan.policies;
-  choices.push_back(plain);
-  std::vector<Policy> policies(choices.size());
-  in_parallel(choices.size(), options.jobs,
-              [&](std::size_t i) { policies[i] = measure_policy(plan, choices[i], traffic, model, trace); });
-  const Policy uncompressed = policies.back();
-  policies.pop_back();
-  outcome.policies = std::move(policies);
-
-  std::map<std::string, gpu::Gpu> gpus;
-  for (const GpuType& gpu : plan.gpus) {
-    gpus.try_emplace(gpu.name, profile_of(plan, gpu.name), shared.setting.fidelity);
-  }
+/// Every combination, nothing judged yet.
+std::vector<Candidate> candidates_of(const Plan& plan) {
+  std::vector<Candidate> candidates;
   for (const GpuType& gpu : plan.gpus) {
     for (const std::int64_t ranks : plan.tensor_parallel) {
-      for (std::size_t policy = 0; policy < outcome.policies.size(); ++policy) {
+      for (std::size_t policy = 0; policy < plan.policies.size(); ++policy) {
         for (const std::int64_t batch : plan.max_num_seqs) {
-          Candidate candidate;
-          candidate.index = static_cast<std::int64_t>(outcome.candidates.size());
-          candidate.gpu = gpu.name;
-          candidate.tensor_parallel = ranks;
-          candidate.max_num_seqs = batch;
-          candidate.policy = policy;
-          candidate.usd_per_hour = std::nan("");
-          outcome.candidates.push_back(candidate);
+          Candidate& one = candidates.emplace_back();
+          one.index = std::ssize(candidates) - 1;
+          one.gpu = gpu.name;
+          one.tensor_parallel = ranks;
+          one.max_num_seqs = batch;
+          one.policy = policy;
+          one.usd_per_hour = std::nan("");
         }
       }
     }
   }
-  // Candidates that differ in the batch limit alone share their step times.
-  const std::size_t group = plan.max_num_seqs.size();
-  std::int64_t done = 0;
-  std::mutex progress;
-  in_parallel(outcome.candidates.size() / group, options.jobs, [&](std::size_t index) {
-    std::unique_ptr<Replica> replica;
-    std::optional<experiment::Run> run;
-    for (std::size_t i = index * group; i < (index + 1) * group; ++i) {
-      Candidate& candidate = outcome.candidates[i];
-      const Policy& policy = outcome.policies[candidate.policy];
-      std::uint64_t key = 0;
-      bool is_known = false;
-      try {
-        if (!policy.refusal.empty()) throw InputError(policy.refusal);
-        if (!run) run = run_of(plan, plan.policies[candidate.policy], candidate.gpu, candidate.tensor_parallel);
-        key = fnv1a64(fmt::format("{:x} {} {}\n{}\n{}\n{}", run->key, candidate.index, candidate.max_num_seqs,
-                                  options.build, plan.yaml, plan.overrides));
-        if (options.restore) {
-          const std::lock_guard lock(progress);
-          is_known = options.restore(key, candidate);
-        }
-        if (!is_known) {
-          run->setting.serving->max_num_seqs = candidate.max_num_seqs;
-          if (!replica) {
-            replica = std::make_unique<Replica>(*run, policy, model, gpus.at(candidate.gpu), traffic.longest,
-                                                plan.calibration);
-          } else {
-            replica->set_max_num_seqs(candidate.max_num_seqs);
-          }
-          judge(candidate, *replica, plan, traffic, outcome.wanted_rate);
-        }
-      } catch (const InputError& error) {
-        candidate.reason = error.what();
-      }
-      const std::lock_guard lock(progress);
-      ++done;
-      if (options.on_judged && !is_known && key != 0) options.on_judged(key, candidate);
-      if (options.on_progress) options.on_progress(done, static_cast<std::int64_t>(outcome.candidates.size()));
-    }
-  });
+  return candidates;
+}
 
-  const MakeReplica make = [&](const Candidate& one) {
-    experiment::Run run = run_of(plan, plan.policies[one.policy], one.gpu, one.tensor_parallel);
-    run.setting.serving->max_num_seqs = one.max_num_seqs;
-    return std::make_unique<Replica>(std::move(run), outcome.policies[one.policy], model, gpus.at(one.gpu),
-                                     traffic.longest, plan.calibration);
-  };
-  settle_choice(plan, outcome, make, options.jobs);
-  mark_front(plan, outcome);
-  // Of the fleet chosen, without compression; where that cannot be, of the one to buy without it.
+/// What the engines of all candidates are made of.
+struct EngineParts {
+  const Plan& plan;
+  Model model;
+  std::map<std::string, gpu::Gpu> gpus = {};  ///< by the plan's name of the type
+
+  [[nodiscard]] std::unique_ptr<Replica> replica_of(const experiment::Run& run, const Candidate& one,
+                                                    const PlanOutcome& outcome) {
+    return std::make_unique<Replica>(run, outcome.policies[one.policy], model, gpus.at(one.gpu),
+                                     outcome.traffic.longest, plan.calibration);
+  }
+};
+
+experiment::Run run_of(const Plan& plan, const PolicyChoice& choice, const Candidate& one) {
+  experiment::Run run = run_of(plan, choice, one.gpu, one.tensor_parallel);
+  run.setting.serving->max_num_seqs = one.max_num_seqs;
+  return run;
+}
+
+/// The caller's functions, one call at a time.
+class Listener {
+ public:
+  Listener(const SearchOptions& options, std::int64_t total) : options_(options), total_(total) {}
+  bool restore(std::uint64_t key, Candidate& one) {
+    const std::lock_guard lock(mutex_);
+    return options_.restore && options_.restore(key, one);
+  }
+  /// @param key  0: it has none, and is told to nobody
+  void on_judged(std::uint64_t key, bool is_known, const Candidate& one) {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (options_.on_judged && !is_known && key != 0) options_.on_judged(key, one);
+    if (options_.on_progress) options_.on_progress(done_, total_);
+  }
+
+ private:
+  const SearchOptions& options_;
+  std::int64_t total_;
+  std::int64_t done_ = 0;
+  std::mutex mutex_;
+};
+
+/// Candidates that differ in the batch limit alone: they share one engine's step times.
+void judge_group(std::span<Candidate> group, EngineParts& parts, const SearchOptions& options,
+                 const PlanOutcome& outcome, Listener& listener) {
+  const Plan& plan = parts.plan;
+  std::optional<experiment::Run> run;
+  std::unique_ptr<Replica> replica;
+  for (Candidate& one : group) {
+    std::uint64_t key = 0;
+    bool is_known = false;
+    try {
+      const std::string& refusal = outcome.policies[one.policy].refusal;
+      if (!refusal.empty()) throw InputError(refusal);
+      if (!run) run = run_of(plan, plan.policies[one.policy], one);
+      key = fnv1a64(fmt::format("{:x} {} {}\n{}\n{}\n{}", run->key, one.index, one.max_num_seqs, options.build,
+                                plan.yaml, plan.overrides));
+      is_known = listener.restore(key, one);
+      if (!is_known) {
+        run->setting.serving->max_num_seqs = one.max_num_seqs;
+        if (replica) {
+          replica->set_max_num_seqs(one.max_num_seqs);
+        } else {
+          replica = parts.replica_of(*run, one, outcome);
+        }
+        judge(one, *replica, plan, outcome.traffic, outcome.wanted_rate);
+      }
+    } catch (const InputError& error) {
+      one.reason = error.what();
+    }
+    listener.on_judged(key, is_known, one);
+  }
+}
+
+/// Of the fleet chosen, without compression; where that cannot be, of the one to buy without it.
+KvLimit limit_of_choice(EngineParts& parts, const PolicyChoice& plain, const Policy& uncompressed,
+                        const PlanOutcome& outcome) {
+  const Plan& plan = parts.plan;
   const Candidate* without = nullptr;
   for (const Candidate& one : outcome.candidates) {
     if (one.is_feasible && outcome.policies[one.policy].loses_nothing() &&
@@ -284,16 +311,60 @@ PlanOutcome search(const Plan& plan, const SearchOptions& options) {
   }
   const Candidate* best = outcome.best < 0 ? nullptr : &outcome.candidates[static_cast<std::size_t>(outcome.best)];
   for (const Candidate* place : {best, without}) {
-    if (place == nullptr || outcome.kv_limit.is_known) continue;
-    experiment::Run run = run_of(plan, plain, place->gpu, place->tensor_parallel);
-    run.setting.serving->max_num_seqs = place->max_num_seqs;
+    if (place == nullptr) continue;
+    const double start = plan.goal == Goal::rate ? place->rate : outcome.wanted_rate;
     try {
-      outcome.kv_limit = kv_limit_of(run, uncompressed, model, gpus.at(place->gpu), traffic, plan, place->needed,
-                                     plan.goal == Goal::rate ? place->rate : outcome.wanted_rate);
+      const KvLimit limit = kv_limit_of(run_of(plan, plain, *place), uncompressed, parts.model,
+                                        parts.gpus.at(place->gpu), outcome.traffic, plan, place->needed, start);
+      if (limit.is_known) return limit;
     } catch (const InputError&) {
       // Uncompressed, it does not even fit there.
     }
   }
+  return {};
+}
+
+}  // namespace
+
+PlanOutcome search(const Plan& plan, const SearchOptions& options) {
+  // Whatever is wrong with the shared sections is wrong with every candidate: say it once.
+  const PolicyChoice plain{"none", "none", {}};
+  const experiment::Run shared = run_of(plan, plain, plan.gpus.front().name, 1);
+  if (!shared.setting.serving) throw InputError(fmt::format("{}: workload: expected requests", plan.path));
+  EngineParts parts{.plan = plan, .model = load_model(shared.setting.model)};
+  PlanOutcome outcome;
+  outcome.traffic = traffic_of(plan, shared, parts.model);
+  outcome.trace_requests = static_cast<std::int64_t>(outcome.traffic.trace.requests.size());
+  outcome.wanted_rate = (plan.rate > 0 ? plan.rate : outcome.traffic.mean_rate) * plan.peak;
+
+  // The uncompressed policy last: the verdict needs it whether the plan names it or not.
+  const experiment::TraceInputs trace(shared.setting.trace, shared.setting.loss, shared.setting.seed);
+  std::vector<PolicyChoice> choices = plan.policies;
+  choices.push_back(plain);
+  outcome.policies.resize(choices.size());
+  in_parallel(choices.size(), options.jobs, [&](std::size_t i) {
+    outcome.policies[i] = measure_policy(plan, choices[i], outcome.traffic, parts.model, trace);
+  });
+  const Policy uncompressed = std::move(outcome.policies.back());
+  outcome.policies.pop_back();
+
+  for (const GpuType& gpu : plan.gpus) {
+    parts.gpus.try_emplace(gpu.name, profile_of(plan, gpu.name), shared.setting.fidelity);
+  }
+  outcome.candidates = candidates_of(plan);
+  Listener listener(options, std::ssize(outcome.candidates));
+  const std::size_t group_size = plan.max_num_seqs.size();
+  in_parallel(outcome.candidates.size() / group_size, options.jobs, [&](std::size_t index) {
+    const std::span<Candidate> all = outcome.candidates;
+    judge_group(all.subspan(index * group_size, group_size), parts, options, outcome, listener);
+  });
+
+  const MakeReplica make = [&](const Candidate& one) {
+    return parts.replica_of(run_of(plan, plan.policies[one.policy], one), one, outcome);
+  };
+  settle_choice(plan, outcome, make, options.jobs);
+  mark_front(plan, outcome);
+  outcome.kv_limit = limit_of_choice(parts, plain, uncompressed, outcome);
   return outcome;
 }
 

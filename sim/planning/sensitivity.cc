@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <deque>
 #include <map>
 #include <set>
 
@@ -61,14 +60,8 @@ Variation variation_of(const Plan& plan, const PlanOutcome& outcome, const std::
   return variation;
 }
 
-}  // namespace
-
-std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& outcome, const SearchOptions& options) {
-  std::vector<Variation> variations;
-  if (outcome.best < 0) return variations;
-  const std::vector<const Candidate*> contenders = contenders_of(plan, outcome);
-  const Model model = load_model(outcome.policies.front().run.setting.model);
-
+/// Both ways of each assumption, by name.
+std::vector<World> worlds_of(const PlanOutcome& outcome) {
   std::vector<World> worlds;
   for (const double factor : {1 - kVariation, 1 + kVariation}) {
     worlds.push_back({.assumption = "request rate", .factor = factor, .rate = factor});
@@ -79,13 +72,15 @@ std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& out
     worlds.push_back({.assumption = "memory bandwidth", .factor = factor, .bandwidth = factor});
   }
   std::ranges::stable_sort(worlds, {}, &World::assumption);
-  std::deque<Traffic> traffics;
-  for (const World& world : worlds) {
-    traffics.push_back(world.output == 1 ? outcome.traffic : with_longer_outputs(outcome.traffic, world.output));
-  }
-  // A GPU type at one bandwidth; what its kernels cost is known to all worlds that do not change it.
-  constexpr std::array kBandwidths{1.0, 1 - kVariation, 1 + kVariation};
-  std::map<std::pair<std::string, double>, gpu::Gpu> gpus;
+  return worlds;
+}
+
+/// A GPU type at one bandwidth; what its kernels cost is known to all worlds that do not change it.
+using GpusByBandwidth = std::map<std::pair<std::string, double>, gpu::Gpu>;
+constexpr std::array kBandwidths{1.0, 1 - kVariation, 1 + kVariation};
+
+GpusByBandwidth gpus_of(const Plan& plan, const PlanOutcome& outcome, const std::vector<const Candidate*>& contenders) {
+  GpusByBandwidth gpus;
   for (const Candidate* one : contenders) {
     for (const double bandwidth : kBandwidths) {
       gpu::GpuProfile profile = profile_of(plan, one->gpu);
@@ -94,6 +89,51 @@ std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& out
       gpus.try_emplace({one->gpu, bandwidth}, std::move(profile), outcome.policies[one->policy].run.setting.fidelity);
     }
   }
+  return gpus;
+}
+
+/// The contender in one world. @param replica  its engine, of the world's bandwidth
+Candidate judged_in(const World& world, const Traffic& traffic, const Candidate& contender, Replica& replica,
+                    const Plan& plan, double wanted_rate) {
+  Candidate candidate = contender;
+  candidate.is_feasible = false;
+  try {
+    replica.assume({.memory_overhead = world.memory_overhead}, traffic.longest);
+    judge(candidate, replica, plan, traffic, wanted_rate * world.rate,
+          contender.is_exact && plan.goal != Goal::rate ? Scope::everything : Scope::sample);
+  } catch (const InputError& error) {
+    candidate.reason = error.what();
+  }
+  return candidate;
+}
+
+/// Prices need no new replay.
+std::vector<Variation> vary_prices(const Plan& plan, const PlanOutcome& outcome) {
+  std::vector<Variation> variations;
+  for (const GpuType& gpu : plan.gpus) {
+    for (const double factor : {1 - kVariation, 1 + kVariation}) {
+      std::vector<Candidate> repriced = outcome.candidates;
+      for (Candidate& one : repriced) {
+        if (one.gpu == gpu.name) one.usd_per_hour *= factor;
+      }
+      variations.push_back(variation_of(plan, outcome, fmt::format("price of {}", gpu.name), factor, repriced));
+    }
+  }
+  return variations;
+}
+
+}  // namespace
+
+std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& outcome, const SearchOptions& options) {
+  if (outcome.best < 0) return {};
+  const std::vector<const Candidate*> contenders = contenders_of(plan, outcome);
+  const Model model = load_model(outcome.policies.front().run.setting.model);
+  const std::vector<World> worlds = worlds_of(outcome);
+  std::vector<Traffic> traffics;  // [world]
+  for (const World& world : worlds) {
+    traffics.push_back(world.output == 1 ? outcome.traffic : with_longer_outputs(outcome.traffic, world.output));
+  }
+  GpusByBandwidth gpus = gpus_of(plan, outcome, contenders);
   std::vector<std::vector<Candidate>> judged(worlds.size(), std::vector<Candidate>(contenders.size()));
   in_parallel(contenders.size() * kBandwidths.size(), options.jobs, [&](std::size_t index) {
     const std::size_t c = index / kBandwidths.size();
@@ -105,31 +145,15 @@ std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& out
                     outcome.traffic.longest, plan.calibration);
     for (std::size_t w = 0; w < worlds.size(); ++w) {
       if (worlds[w].bandwidth != bandwidth) continue;
-      Candidate candidate = contender;
-      candidate.is_feasible = false;
-      try {
-        replica.assume({.memory_overhead = worlds[w].memory_overhead}, traffics[w].longest);
-        judge(candidate, replica, plan, traffics[w], outcome.wanted_rate * worlds[w].rate,
-              contender.is_exact && plan.goal != Goal::rate ? Scope::everything : Scope::sample);
-      } catch (const InputError& error) {
-        candidate.reason = error.what();
-      }
-      judged[w][c] = candidate;
+      judged[w][c] = judged_in(worlds[w], traffics[w], contender, replica, plan, outcome.wanted_rate);
     }
   });
+  std::vector<Variation> variations;
   for (std::size_t w = 0; w < worlds.size(); ++w) {
     variations.push_back(variation_of(plan, outcome, worlds[w].assumption, worlds[w].factor, judged[w]));
   }
   if (plan.goal == Goal::cost) {
-    for (const GpuType& gpu : plan.gpus) {
-      for (const double factor : {1 - kVariation, 1 + kVariation}) {
-        std::vector<Candidate> repriced = outcome.candidates;
-        for (Candidate& one : repriced) {
-          if (one.gpu == gpu.name) one.usd_per_hour *= factor;
-        }
-        variations.push_back(variation_of(plan, outcome, fmt::format("price of {}", gpu.name), factor, repriced));
-      }
-    }
+    for (Variation& variation : vary_prices(plan, outcome)) variations.push_back(std::move(variation));
   }
   return variations;
 }
