@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "base/data_directory.h"
 #include "base/error.h"
 #include "base/json_object.h"
 #include "base/whole_file.h"
@@ -32,13 +33,18 @@ std::vector<std::string> chosen_columns(const Arguments& arguments, const experi
   std::vector<std::string> columns;
   std::istringstream names(*wanted);
   for (std::string name; std::getline(names, name, ',');) {
+    name.erase(0, name.find_first_not_of(' '));
+    name.erase(name.find_last_not_of(' ') + 1);
+    if (name == "run") continue;  // leads every row
     if (std::ranges::find(results.column_names(), name) == results.column_names().end()) {
-      throw InputError(fmt::format("--columns: {} has no column \"{}\" (it has {})", results.path(), name,
+      const std::string nearest = nearest_name(name, results.column_names());
+      throw InputError(fmt::format("--columns: {} has no column \"{}\"{} (it has {})", results.path(), name,
+                                   nearest.empty() ? "" : "; did you mean " + nearest + "?",
                                    fmt::join(results.column_names(), ", ")));
     }
     columns.push_back(name);
   }
-  if (columns.empty()) {
+  if (columns.empty() && wanted->find("run") == std::string::npos) {
     throw InputError(fmt::format("--columns: expected at least one of {}, got \"{}\"",
                                  fmt::join(results.column_names(), ", "), *wanted));
   }

@@ -344,6 +344,10 @@ def test_what_a_command_reads_is_never_its_output(tmp_path):
         assert kvtide("run", path, "-o", out, "--quiet").returncode == 0
     whole = out.read_bytes()
     assert kvtide("export", out, "-o", out).returncode == 2
+    # The run leads every row, asked for or not; a wrong name is told the nearest.
+    assert kvtide("export", out, "--columns", "run, kv_bytes").stdout == kvtide("export", out, "--columns", "kv_bytes").stdout
+    assert kvtide("export", out, "--columns", "run").stdout.startswith("run\n0\n")
+    assert "did you mean kv_bytes?" in kvtide("export", out, "--columns", "kv_byte").stderr
     assert kvtide("merge", path, out).returncode == 2
     assert out.read_bytes() == whole and path.read_text() == text
 
