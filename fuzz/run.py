@@ -15,20 +15,20 @@ import subprocess
 import sys
 import time
 
-from seeds import make_seeds, words
+from seeds import HDF5_READERS, make_seeds, words
 
 # Beyond these an input counts as a finding.
 TIMEOUT_S = 25
 MEMORY_MB = 2048
 ALLOCATION_MB = 1024
 # Files of HDF5 are first tried in a child of 20 s; the library itself leaks what it took for a file that it then refuses.
-BINARY = {"trace", "results", "run_file"}
+BINARY = {*HDF5_READERS, *(f"{reader}_edits" for reader in HDF5_READERS)}
 SLICE_S = 120
 
 
 def run_slice(program, corpus, dictionary, findings, seconds, is_binary):
     """@return (exit code, processor seconds, output)"""
-    command = [str(program), str(corpus), f"-max_total_time={seconds}", f"-timeout={TIMEOUT_S if not is_binary else 60}",
+    command = [str(program), str(corpus), f"-max_total_time={seconds}", f"-timeout={TIMEOUT_S if not is_binary else 90}",
                f"-rss_limit_mb={MEMORY_MB}", f"-malloc_limit_mb={ALLOCATION_MB}", f"-artifact_prefix={findings}/{program.name}-",
                f"-max_len={1 << 20 if is_binary else 1 << 15}", "-print_final_stats=1", "-verbosity=1", "-reload=0"]  # fmt: skip
     if is_binary:
@@ -73,22 +73,27 @@ def main():
     for name in arguments.targets or programs:
         dictionary = arguments.build / f"{name}.dict"
         dictionary.write_text(words(corpus / name))
-        used = executed = 0
+        used = executed = taken = refused = 0
         finding = ""
         while used < 60 * arguments.minutes and not finding:
             seconds = max(2, min(SLICE_S, int(60 * arguments.minutes - used) + 1))
             code, processor, text = run_slice(programs[name], corpus / name, dictionary, findings, seconds, name in BINARY)
             used += processor
             executed += last(r"stat::number_of_executed_units:\s+(\d+)", text)
+            taken += last(r"readings taken: (\d+)", text)
+            refused += last(r"readings refused: (\d+)", text)
             if code != 0:
                 (findings / f"{name}-{int(time.time())}.log").write_text(text)
                 summary = re.findall(r"SUMMARY: .*|terminate called .*|what\(\): .*|runtime error: .*", text)
                 finding = (summary or [f"exit {code}"])[-1][:150]
                 print(f"{name}: {finding}\n    {' '.join(re.findall('Test unit written to (.*)', text))}", flush=True)
+        if not taken and not finding:
+            finding = "nothing was taken: the reader was not reached"
         failed |= bool(finding)
-        rows.append((name, used / 60, executed, last(r"cov: (\d+)", text), last(r"corp: (\d+)", text), last(r"peak_rss_mb:\s+(\d+)", text), finding))
-        print("{:<18} {:6.1f} CPU min {:>10,} inputs  {:>6} edges {:>6} kept {:>5} MiB  {}".format(*rows[-1][:6], finding or "clean"), flush=True)
-    print(f"{len(rows)} targets, {sum(row[2] for row in rows):,} inputs, {sum(bool(row[6]) for row in rows)} findings")
+        share = 100 * taken / max(1, taken + refused)
+        rows.append((name, used / 60, executed, share, last(r"cov: (\d+)", text), last(r"corp: (\d+)", text), last(r"peak_rss_mb:\s+(\d+)", text), finding))
+        print("{:<18} {:6.1f} CPU min {:>10,} inputs {:>5.1f} % taken {:>6} edges {:>6} kept {:>5} MiB  {}".format(*rows[-1][:7], finding or "clean"), flush=True)
+    print(f"{len(rows)} targets, {sum(row[2] for row in rows):,} inputs, {sum(bool(row[7]) for row in rows)} findings")
     return 1 if failed else 0
 
 

@@ -11,8 +11,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const kvtide::fuzz::NamedBytes file(data, size);
   kvtide::fuzz::expect_answer([&] {
     // What a trial in a child survives must not crash here.
-    if (kvtide::experiment::stop_the_library({&file.path(), 1})) return;
-    (void)kvtide::experiment::read_run_file(file.path(), kRunKey, kBuild);
+    if (kvtide::experiment::stop_the_library({&file.path(), 1})) return false;
+    return kvtide::experiment::read_run_file(file.path(), kRunKey, kBuild).has_value();
   });
   return 0;
 }

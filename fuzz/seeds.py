@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
+HDF5_READERS = ("trace", "results", "run_file")
 SYNTHETIC = "{synthetic: {kind: uniform, tokens: 128, head_dim: 16}}"
 COMMAND_LINES = [
     "vllm serve meta-llama/Llama-3.1-8B-Instruct --kv-cache-dtype fp8 --block-size=32 --max-model-len 32k",
@@ -112,6 +113,11 @@ def small(path, lines=40):
     return "\n".join(path.read_text().splitlines()[:lines]) + "\n"
 
 
+def kept_inputs(_, names):
+    """What libFuzzer kept of earlier calls: named by a digest, without a suffix."""
+    return [name for name in names if not name.endswith(".h5")]
+
+
 def make_seeds(folder, program):
     for number, path in enumerate(sorted((SOURCE / "experiments").rglob("*.yaml"))):
         text = path.read_text()
@@ -146,6 +152,8 @@ def make_seeds(folder, program):
             subprocess.run([program, "run", f"{work}/e.yaml", "-o", folder / f"results/{name}.h5", "--quiet"], check=True,
                            stdout=subprocess.DEVNULL)  # fmt: skip
         run_files(folder / "run_file", program, work)
+    for target in HDF5_READERS:
+        shutil.copytree(folder / target, folder / f"{target}_edits", dirs_exist_ok=True, ignore=kept_inputs)
     for path in (SOURCE / "fuzz/regressions").rglob("*"):
         if path.is_file() and path.name != "README.md":
             write(folder / path.parent.name, f"regression-{path.name}", path.read_bytes())

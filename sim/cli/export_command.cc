@@ -95,7 +95,7 @@ std::string json_text(const experiment::ResultsReader& results, const std::vecto
 }
 
 int run(const Arguments& arguments) {
-  const experiment::ResultsReader results(arguments.positional[0]);
+  const experiment::ResultsReader results(arguments.positional[0], experiment::Reading::summary);
   const std::vector<std::string> columns = chosen_columns(arguments, results);
   const std::string text = arguments.has("json") ? json_text(results, columns) : csv_text(results, columns);
   if (const auto output = arguments.text("output")) {

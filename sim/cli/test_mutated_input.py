@@ -170,3 +170,29 @@ def test_trace(tmp_path):
     original = TRACE.read_bytes()
     places = [0] * 4 + [found.start() for found in SIGNATURES.finditer(original)]
     check(tmp_path, "t.h5", lambda number: mutated_bytes(original, places, number), lambda path: ["trace", "check", path])
+
+
+@pytest.fixture(scope="module", name="results")
+def fixture_results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    experiment = folder / "e.yaml"
+    experiment.write_text("name: t\nmodel: llama-3.1-8b\ngpu: h100-sxm\ntrace: {synthetic: {kind: needle, tokens: 128, head_dim: 16}}\n"
+                          "compression: {block_size: 16, stages: [{evict: {scorer: attention_sum, keep_ratio: 0.5}}]}\n")
+    subprocess.run([PROGRAM, "run", str(experiment), "-o", str(folder / "r.h5"), "--quiet"], check=True, capture_output=True)
+    return (folder / "r.h5").read_bytes()
+
+
+@pytest.mark.parametrize("command", ["merge", "export"])
+def test_results(tmp_path, results, command):
+    places = [0] * 4 + [found.start() for found in SIGNATURES.finditer(results)]
+    check(tmp_path, "r.h5", lambda number: mutated_bytes(results, places, number),
+          lambda path: [command, tmp_path / "out.h5", path] if command == "merge" else [command, path, "--json"])
+
+
+def test_results_whose_text_lies_beyond_its_heap(tmp_path, results):
+    # The first object of every global heap collection (16 bytes of header, 8 of the object's index; HDF5 format 3.0, III.E) says
+    # that it has 4 GiB: HDF5 1.10.8 copies as much.
+    data = bytearray(results)
+    for found in re.finditer(rb"GCOL", results):
+        data[found.start() + 24 : found.start() + 32] = (0xFFFFFFFF).to_bytes(8, "little")
+    check(tmp_path, "r.h5", lambda number: bytes(data), lambda path: ["merge", tmp_path / "out.h5", path])

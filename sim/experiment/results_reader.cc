@@ -17,25 +17,6 @@ namespace {
 
 using hdf5::InputFile;
 
-/// Opens a file that a trial has survived.
-InputFile open_tried(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) {
-    throw InputError(fmt::format("{}: no such file (expected a results file of kvtide run)", path));
-  }
-  hdf5::require_trial(path, [&path] {
-    const InputFile file(path);
-    (void)file.string_attribute("/", "experiment_yaml");
-    for (const std::string& name : file.children("/summary")) {
-      const std::string column = "/summary/" + name;
-      if (!file.is_group(column) && file.info(column).type == hdf5::ElementType::string)
-        (void)file.read_strings(column);
-    }
-  });
-  const std::scoped_lock lock(hdf5::library_mutex());
-  return InputFile(path);
-}
-
 std::optional<Shard> parse_shard(const InputFile& file) {
   if (!file.has_attribute("/", "shard")) return std::nullopt;
   const std::string text = file.string_attribute("/", "shard");
@@ -77,9 +58,32 @@ ResultsHead read_head(const InputFile& file) {
 
 }  // namespace
 
-ResultsReader::ResultsReader(const std::string& path) : file_(open_tried(path)) {
+ResultsReader::ResultsReader(const std::string& path, Reading reading) : file_(open_tried(path, reading)) {
   const std::scoped_lock lock(hdf5::library_mutex());
   read();
+}
+
+ResultsReader::ResultsReader(InputFile untried) : file_(std::move(untried)) {
+  read();
+}
+
+InputFile ResultsReader::open_tried(const std::string& path, Reading reading) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    throw InputError(fmt::format("{}: no such file (expected a results file of kvtide run)", path));
+  }
+  hdf5::require_trial(path, [&] {
+    const ResultsReader tried{InputFile(path)};
+    for (std::size_t row = 0; reading == Reading::runs && row < tried.records().size(); ++row) {
+      try {
+        (void)tried.result(row);
+      } catch (const Error&) {
+        // The caller gets it at this row; the library may still crash at a later one.
+      }
+    }
+  });
+  const std::scoped_lock lock(hdf5::library_mutex());
+  return InputFile(path);
 }
 
 void ResultsReader::read() {

@@ -11,12 +11,16 @@
 
 namespace kvtide::experiment {
 
+/// What is wanted of a results file.
+enum class Reading { summary, runs };
+
 /// Holds hdf5::library_mutex() only inside its calls. A damaged file can crash the HDF5 library itself, so the file is
 /// tried in a child process first.
 class ResultsReader {
  public:
   /// @throws InputError naming the file: not there, damaged, not a results file, another schema version
-  explicit ResultsReader(const std::string& path);
+  /// @param reading  runs: result() may be called; the trial then reads every run, too
+  explicit ResultsReader(const std::string& path, Reading reading = Reading::runs);
 
   [[nodiscard]] const std::string& path() const { return file_.path(); }
   [[nodiscard]] const ResultsHead& head() const { return head_; }
@@ -39,6 +43,8 @@ class ResultsReader {
   [[nodiscard]] const std::vector<std::string>& texts(const std::string& column) const { return texts_.at(column); }
 
  private:
+  explicit ResultsReader(hdf5::InputFile untried);
+  [[nodiscard]] static hdf5::InputFile open_tried(const std::string& path, Reading reading);
   void read();
 
   hdf5::InputFile file_;

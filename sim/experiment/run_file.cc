@@ -69,7 +69,7 @@ bool stop_the_library(std::span<const std::string> paths) {
     for (const std::string& path : paths) {
       try {
         const InputFile file(path);
-        for (const char* name : {"status", "run_key"}) (void)file.string_attribute("/", name);
+        for (const char* name : {"status", "run_key", "kvtide_build"}) (void)file.string_attribute("/", name);
         (void)read_result(file);
       } catch (const Error&) {
         // Damaged, and the library says so.

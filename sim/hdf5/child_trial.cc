@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 
@@ -64,8 +65,14 @@ std::string failed_trial(const std::function<void()>& trial, std::chrono::second
   return WEXITSTATUS(status) == 0 ? "" : fmt::format("exit code {}", WEXITSTATUS(status));
 }
 
-void require_trial(const std::string& path, const std::function<void()>& trial, std::chrono::seconds limit) {
-  if (const std::string fate = failed_trial(trial, limit); !fate.empty())
+std::chrono::seconds trial_limit(const std::string& path) {
+  std::error_code unknown;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, unknown);
+  return std::chrono::seconds(20 + (unknown ? 0 : bytes >> 22U));
+}
+
+void require_trial(const std::string& path, const std::function<void()>& trial) {
+  if (const std::string fate = failed_trial(trial, trial_limit(path)); !fate.empty())
     throw InputError(fmt::format("{}: damaged: reading it stops the HDF5 library itself ({})", path, fate));
 }
 

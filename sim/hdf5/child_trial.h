@@ -14,8 +14,11 @@ namespace kvtide::hdf5 {
 /// @return empty when the child ended by itself (or none could be started), else how it died, e.g. "signal 11"
 [[nodiscard]] std::string failed_trial(const std::function<void()>& trial, std::chrono::seconds limit);
 
-/// @throws InputError naming `path` when the trial crashes or hangs
-void require_trial(const std::string& path, const std::function<void()>& trial,
-                   std::chrono::seconds limit = std::chrono::seconds(20));
+/// What reading a file may take: 20 s, and a second for every 4 MiB (the slowest disk, and checks of every value).
+/// Example: a trace of 1 GiB has 276 s.
+[[nodiscard]] std::chrono::seconds trial_limit(const std::string& path);
+
+/// @throws InputError naming `path` when the trial crashes or does not end within trial_limit(path)
+void require_trial(const std::string& path, const std::function<void()>& trial);
 
 }  // namespace kvtide::hdf5

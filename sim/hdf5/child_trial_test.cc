@@ -7,8 +7,11 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 
 #include "base/error.h"
 #include "hdf5/hdf5_file.h"
@@ -33,6 +36,18 @@ TEST(ChildTrial, CrashAndHangAreTold) {
                 seconds(1)),
             "no end within 1 s");
   EXPECT_THROW(require_trial("x.h5", [] { std::raise(SIGSEGV); }), InputError);
+}
+
+// 20 s and a second for every 4 MiB = 4,194,304 B.
+TEST(ChildTrial, LimitGrowsWithTheFile) {
+  const std::string path = ::testing::TempDir() + "kvtide_trial_limit";
+  std::ofstream(path).close();
+  std::filesystem::resize_file(path, 4'194'303);
+  EXPECT_EQ(trial_limit(path), seconds(20));
+  std::filesystem::resize_file(path, 3 * 4'194'304);
+  EXPECT_EQ(trial_limit(path), seconds(23));
+  std::filesystem::remove(path);
+  EXPECT_EQ(trial_limit(path), seconds(20));  // nothing to read
 }
 
 #ifdef __linux__

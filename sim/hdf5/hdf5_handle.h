@@ -1,5 +1,5 @@
 #pragma once
-// Owned HDF5 identifiers and the library's error stack as text. Included by this room's .cc files only.
+// Owned HDF5 identifiers and the library's error stack as text. Included by this room's .cc files and fuzz/ only.
 
 #include <hdf5.h>
 
