@@ -8,7 +8,8 @@ from dataclasses import dataclass
 # Every computed column of /summary; any other column is a swept key.
 COMPUTED = frozenset("""
 kv_bytes_full kv_bytes memory_saving bytes_per_token peak_bytes decode_step_us_full decode_step_us decode_speedup
-compress_us_per_block max_sequences_full max_sequences max_context_tokens_full max_context_tokens kv_bound loss_mean
+compress_us_per_block max_sequences_full max_sequences max_sequences_step_us_full max_sequences_step_us
+max_sequences_tokens_per_s_per_gpu_full max_sequences_tokens_per_s_per_gpu max_context_tokens_full max_context_tokens kv_bound loss_mean
 loss_worst loss_worst_over_mean loss_cvar05 longest_lost_run output_error bits_lost position_stability prefix_sensitivity
 period grid_offset period_kind cycles periodicity_index periodicity_ratio periodicity_p edge_index edge_p free_blocks status
 status_reason loss_metric loss_model loss_tokens period_certainty run_seed compression_setting warnings extrapolates
@@ -32,6 +33,8 @@ TABLE = (
     Shown("memory_saving", "Saving", "%", "percent", True),
     Shown("decode_speedup", "Decode speed-up", "x", "factor", True),
     Shown("max_sequences", "Most concurrent sequences", "", "integer", True),
+    Shown("max_sequences_step_us", "Their step (ms)", "", "milliseconds", False),
+    Shown("max_sequences_tokens_per_s_per_gpu", "Their tokens/s per GPU", "", "integer", True),
     Shown("max_context_tokens", "Longest context", "tokens", "integer", True),
     Shown("loss_mean", "Mean loss", "", "loss", False),
     Shown("loss_worst", "Worst loss", "", "loss", False),
@@ -44,7 +47,7 @@ TABLE = (
 
 
 def write(value: object, style: str) -> str:
-    """A value for people. write(0.7188, "percent") -> "71.9 %"; an en dash for what is missing."""
+    """A value for people. write(0.7188, "percent") -> "71.9 %"; milliseconds of microseconds; an en dash for what is missing."""
     if value is None or isinstance(value, str) or not math.isfinite(float(value)):
         return value if isinstance(value, str) and value else "–"
     number = float(value)
@@ -56,6 +59,8 @@ def write(value: object, style: str) -> str:
         return f"{number:.3g} bit"
     if style == "integer":
         return f"{number:,.0f}"
+    if style == "milliseconds":
+        return f"{number / 1000:.2f}"
     return f"{number:.3g}"
 
 

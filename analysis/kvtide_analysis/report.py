@@ -169,8 +169,10 @@ def _subtitle(results: Results) -> str:
             if name in results.summary}
     if len(full) == 3 and all(values.nunique() == 1 for values in full.values()):
         text += (f" Without compression: {full['kv_bytes_full'].iloc[0] / 2**30:.2f} GiB of KV a sequence, "
-                 f"{write(full['max_sequences_full'].iloc[0], 'integer')} sequences at once, "
-                 f"{full['decode_step_us_full'].iloc[0] / 1000:.2f} ms a decode step.")
+                 f"{write(full['decode_step_us_full'].iloc[0], 'milliseconds')} ms a decode step; "
+                 f"{write(full['max_sequences_full'].iloc[0], 'integer')} sequences at once")
+        then = results.summary.get("max_sequences_step_us_full")
+        text += f", {write(then.iloc[0], 'milliseconds')} ms a decode step then." if then is not None and then.notna().all() else "."
     return text
 
 

@@ -78,6 +78,9 @@ def _best(results: Results, rows: pd.DataFrame, worst_max: float, style: str) ->
     if _has(row, "max_sequences") and _has(row, "max_sequences_full"):
         text += (f"; {write(row['max_sequences'], 'integer')} concurrent sequences instead of "
                  f"{write(row['max_sequences_full'], 'integer')}")
+        if _has(row, "max_sequences_step_us") and _has(row, "max_sequences_step_us_full"):
+            text += (f", a token of each every {write(row['max_sequences_step_us'], 'milliseconds')} ms instead of "
+                     f"{write(row['max_sequences_step_us_full'], 'milliseconds')}")
     return text + "."
 
 

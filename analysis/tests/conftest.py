@@ -96,6 +96,7 @@ def _write_summary(writer: Writer, runs, profiles) -> None:
         "memory_saving": (1 - keep, "1"), "decode_step_us_full": (np.full(count, 21000.0), "us"),
         "decode_step_us": (21000 * (0.4 + 0.6 * keep), "us"), "decode_speedup": (1 / (0.4 + 0.6 * keep), "1"),
         "max_sequences_full": (np.full(count, 12), "1"), "max_sequences": ((12 / keep).astype(np.int64), "1"),
+        "max_sequences_step_us_full": (np.full(count, 25000.0), "us"), "max_sequences_step_us": (25000 + 5000 * keep, "us"),
         "max_context_tokens": ((49152 / keep).astype(np.int64), "token"), "kv_bound": (np.ones(count, np.uint8), "1"),
         # 80 GiB: weights 15, 60 for the cache, so 5 are reserved; a batch of 1 needs keep * 32 GiB.
         "gpu_memory_bytes": (np.full(count, 80 * 2.0**30), "B"), "weight_bytes_per_gpu": (np.full(count, 15 * 2.0**30), "B"),

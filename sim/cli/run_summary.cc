@@ -103,7 +103,10 @@ std::string number_with(double value, const char* unit) {
 struct ShownColumn {
   const char* title;
   std::string (*cell)(const Summary& summary, std::size_t run);  ///< "-" where it was not measured
+  bool is_optional = false;                                      ///< left out of a table that it would make too wide
 };
+
+constexpr std::size_t kWidest = 140;  ///< characters of a line, with the columns that are optional
 
 constexpr std::array kShown{
     ShownColumn{"memory saved",
@@ -115,6 +118,11 @@ constexpr std::array kShown{
                 }},
     ShownColumn{"most sequences",
                 [](const Summary& of, std::size_t run) { return plain(of.number("max_sequences", run)); }},
+    ShownColumn{"step then",
+                [](const Summary& of, std::size_t run) {
+                  return number_with(1e-3 * of.number("max_sequences_step_us", run), " ms");
+                },
+                true},
     ShownColumn{"requests/s",
                 [](const Summary& of, std::size_t run) { return number_with(of.number("requests_per_s", run), ""); }},
     ShownColumn{"goodput/s",
@@ -138,7 +146,7 @@ bool is_measured(const Summary& summary, const ShownColumn& column) {
   return false;
 }
 
-Table table_of(const Summary& summary) {
+Table table_of(const Summary& summary, const std::vector<ShownColumn>& measured) {
   std::vector<Table::Column> columns{{"run", Align::right}};
   std::vector<std::string> swept;
   for (const std::string& name : summary.order) {
@@ -146,9 +154,6 @@ Table table_of(const Summary& summary) {
     swept.push_back(name);
     columns.push_back({short_title(name), Align::left});
   }
-  std::vector<ShownColumn> measured;
-  std::ranges::copy_if(kShown, std::back_inserter(measured),
-                       [&](const ShownColumn& column) { return is_measured(summary, column); });
   for (const ShownColumn& column : measured) columns.push_back({column.title, Align::right});
   std::vector<std::string> how_surely;
   for (std::size_t run = 0; run < summary.num_runs; ++run) {
@@ -173,6 +178,15 @@ Table table_of(const Summary& summary) {
   return table;
 }
 
+/// Columns that were measured, the optional ones where every line then stays within kWidest.
+std::vector<ShownColumn> shown_columns(const Summary& summary) {
+  std::vector<ShownColumn> shown;
+  std::ranges::copy_if(kShown, std::back_inserter(shown),
+                       [&](const ShownColumn& column) { return is_measured(summary, column); });
+  if (table_of(summary, shown).width() > kWidest) std::erase_if(shown, &ShownColumn::is_optional);
+  return shown;
+}
+
 bool has_number(const Summary& summary, const char* column) {
   for (std::size_t run = 0; run < summary.num_runs; ++run) {
     if (std::isfinite(summary.number(column, run))) return true;
@@ -181,7 +195,7 @@ bool has_number(const Summary& summary, const char* column) {
 }
 
 /// What the table's titles mean, those that it has.
-std::string legend(const Summary& summary) {
+std::string legend(const Summary& summary, const std::vector<ShownColumn>& shown) {
   std::string text;
   if (has_number(summary, "memory_saving"))
     text += "memory saved: of the KV cache, metadata and page rounding included. ";
@@ -195,6 +209,8 @@ std::string legend(const Summary& summary) {
         is_mass ? "share of a position's attention that is lost" : fmt::format("{}", fmt::join(metrics, ", ")));
   }
   if (has_number(summary, "max_sequences")) text += "most sequences: of this context at once. ";
+  if (std::ranges::any_of(shown, &ShownColumn::is_optional))
+    text += "step then: of that batch,\nthe time between two tokens of each sequence. ";
   if (has_number(summary, "requests_per_s"))
     text +=
         "TTFT: time to the first token, TPOT: between\ntokens after it; goodput: requests within every objective of "
@@ -213,11 +229,12 @@ std::string uncompressed_line(const Summary& summary) {
     }
   }
   std::string line =
-      fmt::format("Without compression: {} of KV a sequence, {} sequences at once",
-                  format_bytes(summary.number("kv_bytes_full", 0)), plain(summary.number("max_sequences_full", 0)));
-  if (const double step = summary.number("decode_step_us_full", 0); std::isfinite(step)) {
+      fmt::format("Without compression: {} of KV a sequence", format_bytes(summary.number("kv_bytes_full", 0)));
+  if (const double step = summary.number("decode_step_us_full", 0); std::isfinite(step))
     line += fmt::format(", {:.2f} ms a decode step", step * 1e-3);
-  }
+  line += fmt::format("; {} sequences at once", plain(summary.number("max_sequences_full", 0)));
+  if (const double step = summary.number("max_sequences_step_us_full", 0); std::isfinite(step))
+    line += fmt::format(", {:.2f} ms a decode step then", step * 1e-3);
   return line + ".\n";
 }
 
@@ -259,7 +276,8 @@ std::optional<std::size_t> run_to_plot(const Summary& summary) {
 std::string run_summary_text(const std::string& path, bool use_color) {
   const hdf5::InputFile file(path);
   const Summary summary = read_summary(file);
-  std::string out = table_of(summary).text() + uncompressed_line(summary);
+  const std::vector<ShownColumn> shown = shown_columns(summary);
+  std::string out = table_of(summary, shown).text() + uncompressed_line(summary);
   std::set<std::string> warnings;
   for (std::size_t run = 0; run < summary.num_runs; ++run) {
     if (const std::string warning = summary.text("warnings", run); !warning.empty()) warnings.insert(warning);
@@ -280,7 +298,7 @@ std::string run_summary_text(const std::string& path, bool use_color) {
   }
   if (const std::string spread = planning::text_spread_sentence(); !spread.empty() && has_number(summary, "loss_mean"))
     out += fmt::format("\nlosses are {}.\n", spread);
-  return out + "\n" + legend(summary);
+  return out + "\n" + legend(summary, shown);
 }
 
 std::string run_summary_json(const std::string& path) {

@@ -1,6 +1,7 @@
 #include "cli/table.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace kvtide::cli {
 
@@ -9,13 +10,23 @@ std::size_t display_width(const std::string& text) {
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
-std::string Table::text() const {
+std::vector<std::size_t> Table::widths() const {
   std::vector<std::size_t> widths;
   for (std::size_t column = 0; column < columns_.size(); ++column) {
     std::size_t width = display_width(columns_[column].title);
     for (const auto& row : rows_) width = std::max(width, display_width(row[column]));
     widths.push_back(width);
   }
+  return widths;
+}
+
+std::size_t Table::width() const {
+  const std::vector<std::size_t> of = widths();
+  return std::accumulate(of.begin(), of.end(), 2 * (std::max<std::size_t>(1, of.size()) - 1));
+}
+
+std::string Table::text() const {
+  const std::vector<std::size_t> widths = this->widths();
   const auto line = [&](const auto& cell_of) {
     std::string out;
     for (std::size_t column = 0; column < columns_.size(); ++column) {

@@ -1,6 +1,7 @@
 #pragma once
 // Text tables for terminals: aligned columns, one space of padding, no drawing characters to copy around.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,12 @@ class Table {
   void add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   /// Title line, a rule, the rows; every line ends with a newline. Widths count code points.
   [[nodiscard]] std::string text() const;
+  /// Code points of the rule, the longest line.
+  [[nodiscard]] std::size_t width() const;
 
  private:
+  [[nodiscard]] std::vector<std::size_t> widths() const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };

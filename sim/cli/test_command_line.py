@@ -85,6 +85,20 @@ def test_what_a_run_extrapolates_stands_under_the_table(tmp_path):
         assert file["summary/extrapolates"].asstr()[0].count("; ") == 1
 
 
+@pytest.mark.parametrize("label, is_shown", [("half", True), ("h" * 120, False)])
+def test_the_step_of_most_sequences_stands_beside_them_where_the_table_stays_narrow(tmp_path, label, is_shown):
+    half = {"label": label, "value": [{"evict": {"keep_ratio": 0.5}}]}
+    path = experiment(tmp_path, measure=["memory", "time"], fidelity="roofline", context_tokens=2048,
+                      sweep={"compression.stages": [half]})
+    done = kvtide("run", path, "-o", tmp_path / "t.h5")
+    assert done.returncode == 0, done.stderr
+    assert ("step then" in done.stdout.splitlines()[0]) == is_shown and ("step then:" in done.stdout) == is_shown
+    assert "ms a decode step then." in done.stdout
+    with h5py.File(tmp_path / "t.h5") as file:
+        step = file["summary/max_sequences_step_us"][0] / 1000
+        assert (f"{step:.3g} ms" in done.stdout.splitlines()[2]) == is_shown
+
+
 def test_all_errors_of_a_file_come_at_once_with_their_places(tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_text(

@@ -37,6 +37,17 @@ constexpr std::array kColumns{
            "GPU time to compress one block of one sequence, all layers, when it fills"},
     Column{"max_sequences_full", kNumber, "1", "Sequences of this context that fit at once without compression"},
     Column{"max_sequences", kNumber, "1", "Sequences of this context that fit at once, compressed"},
+    Column{
+        "max_sequences_step_us_full", kNumber, "us",
+        "One decode step of max_sequences_full sequences with the uncompressed cache: the time between two tokens of "
+        "each"},
+    Column{"max_sequences_step_us", kNumber, "us",
+           "One decode step of max_sequences sequences with the compressed cache: the time between two tokens of each"},
+    Column{
+        "max_sequences_tokens_per_s_per_gpu_full", kNumber, "token/s",
+        "Tokens a second of max_sequences_full sequences, divided by num_gpus: without prompts, one batch at a time"},
+    Column{"max_sequences_tokens_per_s_per_gpu", kNumber, "token/s",
+           "Tokens a second of max_sequences sequences, divided by num_gpus: without prompts, one batch at a time"},
     Column{"max_context_tokens_full", kNumber, "token", "Longest context that fits at this batch without compression"},
     Column{"max_context_tokens", kNumber, "token", "Longest context that fits at this batch, compressed"},
     Column{"kv_bound", kNumber, "1",

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 namespace kvtide::experiment {
@@ -53,6 +54,22 @@ void add_time(const Setting& setting, const gpu::GpuProfile& profile, std::vecto
   }
 }
 
+void add_batches(std::int64_t context_tokens, std::span<const std::int64_t> batches, std::vector<std::string>& said) {
+  if (batches.empty()) return;
+  const auto* const longer = std::ranges::find_if(
+      kMeasuredBatches, [&](const MeasuredBatch& rows) { return rows.positions >= context_tokens; });
+  const MeasuredBatch& rows = longer == kMeasuredBatches.end() ? kMeasuredBatches.back() : *longer;
+  if (std::ranges::max(batches) > rows.sequences) {
+    said.push_back(fmt::format("kernels were measured on up to {} sequences of {} positions, not on more",
+                               rows.sequences, rows.positions));
+  }
+  const auto is_measured_size = [](std::int64_t batch) {
+    return std::has_single_bit(static_cast<std::uint64_t>(batch));
+  };
+  if (!std::ranges::all_of(batches, is_measured_size))
+    said.emplace_back("kernels were measured at batches that are powers of two, not between");
+}
+
 void add_loss(const Setting& setting, std::vector<std::string>& said) {
   // Real answers under int4 came out well, 0.04 nat for 0.03; under int2 and pools of two they are worse than predicted.
   std::set<std::string> forms = unmeasured_forms(setting.compression);
@@ -88,9 +105,11 @@ bool is_measured(const gpu::GpuProfile& profile) {
   });
 }
 
-std::vector<std::string> extrapolations(const Setting& setting, const gpu::GpuProfile* profile) {
+std::vector<std::string> extrapolations(const Setting& setting, const gpu::GpuProfile* profile,
+                                        std::span<const std::int64_t> batches) {
   std::vector<std::string> said;
   if (profile != nullptr) add_time(setting, *profile, said);
+  add_batches(setting.context_tokens, batches, said);
   if (setting.measure.loss) add_loss(setting, said);
   if (setting.serving) add_serving(setting, said);
   return said;

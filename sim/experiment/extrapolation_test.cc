@@ -45,6 +45,27 @@ TEST(Extrapolation, EachEdgeOfTheMeasurementsHasItsSentence) {
                                                           HasSubstr("not at 131073"), HasSubstr("not on 9")));
 }
 
+// Powers of two from 1 up to 2,048 sequences of 2,048 positions, 1,024 of 8,192, 256 of 16,384 and 128 of 131,072 have rows.
+TEST(Extrapolation, BatchesEndWhereTheRowsDo) {
+  const gpu::GpuProfile h100 = gpu::load_gpu_profile("h100-sxm");
+  Setting setting = plain();
+  const auto said = [&](std::int64_t context, std::vector<std::int64_t> batches) {
+    setting.context_tokens = context;
+    return extrapolations(setting, &h100, batches);
+  };
+  EXPECT_THAT(said(2048, {2048, 1}), IsEmpty());
+  EXPECT_THAT(said(2049, {1024}), IsEmpty());
+  EXPECT_THAT(said(16384, {256}), IsEmpty());
+  EXPECT_THAT(said(131072, {128, 8}), IsEmpty());
+  EXPECT_THAT(said(2048, {4096}), ElementsAre(HasSubstr("up to 2048 sequences of 2048 positions, not on more")));
+  EXPECT_THAT(said(2049, {8, 2048}), ElementsAre(HasSubstr("up to 1024 sequences of 8192")));
+  EXPECT_THAT(said(8193, {512}), ElementsAre(HasSubstr("up to 256 sequences of 16384")));
+  EXPECT_THAT(said(131072, {256}), ElementsAre(HasSubstr("up to 128 sequences of 131072")));
+  EXPECT_THAT(said(4096, {16, 17}), ElementsAre(HasSubstr("powers of two")));
+  EXPECT_THAT(said(131073, {255}),
+              ElementsAre(HasSubstr("not at 131073"), HasSubstr("up to 128"), HasSubstr("powers of two")));
+}
+
 // The means of 928 rows of 291 prompts (docs/how-far-to-trust.md): int4 0.04 for 0.03 nat, int2 5.2 for 6.8, pools of two 5.1 for
 // 9.2; no other form was recorded.
 TEST(Extrapolation, LossesSayHowTheyComparedWithRealAnswers) {

@@ -121,6 +121,22 @@ double peak_bytes(const Run& run, const kv::Compression& setting, const Model& m
   return peak;
 }
 
+/// Of the asked batch, else of the one that fits, whose step is timed too.
+/// @param gpu_bytes  of a sequence, on the fullest GPU
+void warn_of_page_misses(const Run& run, double gpu_bytes, const gpu::GpuProfile& profile, RunResult& result) {
+  const auto reach = static_cast<double>(profile.tlb_reach);
+  const auto warn_beyond = [&](const char* what, double sequences) {
+    const double needed = gpu_bytes * sequences;
+    if (reach == 0 || needed <= reach) return false;
+    result.warnings.push_back(
+        fmt::format("{} {:.0f} needs {} of KV on a GPU, beyond the {} its TLB reaches: page misses are not modelled",
+                    what, sequences, format_bytes(needed), format_bytes(reach)));
+    return true;
+  };
+  if (!warn_beyond("batch", static_cast<double>(run.setting.batch)) && run.setting.measure.time)
+    (void)warn_beyond("max_sequences", result.numbers.at("max_sequences"));
+}
+
 void add_memory(const Run& run, const kv::Compression& setting, const Model& model, const gpu::Gpu& gpu,
                 const kv::RecordedScores& scores, RunResult& result) {
   const std::int64_t context = run.setting.context_tokens;
@@ -174,65 +190,80 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
                                           run.setting.batch, format_bytes(needed),
                                           format_bytes(static_cast<double>(capacity))));
   }
-  if (const Bytes reach = gpu.profile().tlb_reach; reach > 0 && needed > static_cast<double>(reach)) {
-    result.warnings.push_back(
-        fmt::format("batch {} needs {} of KV on a GPU, beyond the {} its TLB reaches: page misses are not modelled",
-                    run.setting.batch, format_bytes(needed), format_bytes(static_cast<double>(reach))));
-  }
+  warn_of_page_misses(run, of_gpu, gpu.profile(), result);
 }
 
 struct PeriodMeans {
   double step_us = 0;
-  double compress_us_per_block = 0;  ///< of one sequence; 0 where nothing is compressed
+  double compress_us = 0;  ///< of all sequences, of the compressions seen
 };
 
-/// From the simulated steps where a whole period is among them. Else from the two steps around the last compression.
-/// Approximation: from one compression to the next a step grows linearly with what is appended, so the mean is that of
-/// the longest step, before it, and the shortest, with it.
-PeriodMeans period_means(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
-                         const kv::RecordedScores& scores, const SteppedDecode& simulated) {
-  const std::int64_t period = compression_period(setting, run.setting.schedule);
-  const auto per_block = [&run](double compress_us, std::int64_t blocks) {
-    return blocks == 0 ? 0.0 : compress_us / static_cast<double>(blocks * run.setting.batch);
-  };
-  std::optional<SteppedDecode> around;
-  if (period > std::ssize(simulated.records)) around = step_into_compression(run, setting, model, gpu, scores);
-  if (!around) {
-    double compress_us = 0;
-    for (const gpu::DecodeStepRecord& record : simulated.records)
-      compress_us += to_microseconds(record.compress_duration);
-    return {mean_step_us(simulated.records, period), per_block(compress_us, simulated.compressed_blocks)};
-  }
-  const gpu::DecodeStepRecord& before = around->records[0];
-  const gpu::DecodeStepRecord& with = around->records[1];
+/// From simulated steps, a whole period among them.
+PeriodMeans means_of_steps(const std::vector<gpu::DecodeStepRecord>& records, std::int64_t period) {
+  PeriodMeans means{.step_us = mean_step_us(records, period)};
+  for (const gpu::DecodeStepRecord& record : records) means.compress_us += to_microseconds(record.compress_duration);
+  return means;
+}
+
+/// From two steps, a compression in the second. Approximation: from one compression to the next a step grows linearly with
+/// what is appended, so the mean is that of the longest step, before it, and the shortest, with it.
+PeriodMeans means_around(const std::vector<gpu::DecodeStepRecord>& two, std::int64_t period) {
+  const gpu::DecodeStepRecord& before = two[0];
+  const gpu::DecodeStepRecord& with = two[1];
   const double decode_us = to_microseconds(before.duration - before.compress_duration) +
                            to_microseconds(with.duration - with.compress_duration);
   // Before it, only what leaves a residual one by one is compressed.
   const double compress_us = to_microseconds(before.compress_duration) * static_cast<double>(period - 1) +
                              to_microseconds(with.compress_duration);
-  return {decode_us / 2 + compress_us / static_cast<double>(period), per_block(compress_us, around->compressed_blocks)};
+  return {decode_us / 2 + compress_us / static_cast<double>(period), compress_us};
+}
+
+/// As many sequences as fit, where memory was measured and one does, else 0.
+std::int64_t fitting_batch(const RunResult& result, const std::string& column) {
+  const auto most = result.numbers.find(column);
+  return most == result.numbers.end() ? 0 : static_cast<std::int64_t>(most->second);
+}
+
+/// Example: 12 sequences, 18 ms a step, on 2 GPUs: 12 / 0.018 / 2 = 333 tokens/s on each.
+void add_fitting_step(const Run& run, std::int64_t batch, double step_us, const std::string& suffix,
+                      RunResult& result) {
+  const std::int64_t num_gpus = run.setting.tensor_parallel * run.setting.pipeline_parallel;
+  result.numbers["max_sequences_step_us" + suffix] = step_us;
+  result.numbers["max_sequences_tokens_per_s_per_gpu" + suffix] =
+      static_cast<double>(batch) / (step_us * 1e-6) / static_cast<double>(num_gpus);
 }
 
 void add_time(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
               const kv::RecordedScores& scores, RunResult& result) {
   const std::int64_t steps = num_decode_steps(setting, run.setting.schedule, run.setting.context_tokens);
-  const SteppedDecode compressed = step_through(run, setting, model, gpu, scores, steps);
-  const SteppedDecode full = step_through(uncompressed(run), kv::Compression{}, model, gpu, scores, 1);
-  const PeriodMeans means = period_means(run, setting, model, gpu, scores, compressed);
+  const std::int64_t fitting = fitting_batch(result, "max_sequences");
+  const std::int64_t fitting_full = fitting_batch(result, "max_sequences_full");
+  const SteppedDecode compressed = step_through(run, setting, model, gpu, scores, steps, {}, fitting);
+  const SteppedDecode full =
+      step_through(uncompressed(run), kv::Compression{}, model, gpu, scores, 1, {}, fitting_full);
+  const std::int64_t period = compression_period(setting, run.setting.schedule);
+  std::optional<SteppedDecode> around;
+  if (period > steps) around = step_into_compression(run, setting, model, gpu, scores, fitting);
+  const auto means = [&](std::vector<gpu::DecodeStepRecord> SteppedDecode::*records) {
+    return around ? means_around((*around).*records, period) : means_of_steps(compressed.*records, period);
+  };
+  const PeriodMeans own = means(&SteppedDecode::records);
+  const std::int64_t blocks = (around ? *around : compressed).compressed_blocks * run.setting.batch;
   auto& numbers = result.numbers;
   numbers["decode_step_us_full"] = mean_step_us(full.records, 1);
-  numbers["decode_step_us"] = means.step_us;
+  numbers["decode_step_us"] = own.step_us;
   numbers["decode_speedup"] = numbers["decode_step_us_full"] / numbers["decode_step_us"];
   if (run.setting.schedule.recall > 0)
     numbers["recall_us"] = to_microseconds(compressed.recall_duration) / static_cast<double>(steps);
-  numbers["compress_us_per_block"] = means.compress_us_per_block;
+  numbers["compress_us_per_block"] = blocks == 0 ? 0 : own.compress_us / static_cast<double>(blocks);
+  if (fitting > 0) add_fitting_step(run, fitting, means(&SteppedDecode::other_records).step_us, "", result);
+  if (fitting_full > 0) add_fitting_step(run, fitting_full, mean_step_us(full.other_records, 1), "_full", result);
   const gpu::DecodeStepRecord& last = full.records.back();
   double collective_us = 0;
   for (const gpu::DecodeStepRecord& record : compressed.records)
     collective_us += to_microseconds(record.collective_duration);
   numbers["collective_us"] = collective_us / static_cast<double>(compressed.records.size());
-  const auto fitting = numbers.find("max_sequences_full");  // not known where memory is not measured
-  const bool is_tight = fitting != numbers.end() && fitting->second < static_cast<double>(run.setting.batch) * 2;
+  const bool is_tight = run.setting.measure.memory && fitting_full < run.setting.batch * 2;
   numbers["kv_bound"] = is_tight || last.attention_duration * 2 > last.duration ? 1 : 0;
 
   std::vector<std::int64_t> positions;

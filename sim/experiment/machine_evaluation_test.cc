@@ -13,9 +13,9 @@
 namespace kvtide::experiment {
 namespace {
 
-std::map<std::string, double> numbers(const std::string& keys) {
+std::map<std::string, double> numbers(const std::string& keys, const std::string& model = "llama-3.1-8b") {
   const Experiment experiment = parse_experiment(
-      "name: n\nmodel: llama-3.1-8b\ngpu: h100-sxm\ntrace: {synthetic: {kind: uniform, tokens: 256}}\n" + keys,
+      "name: n\nmodel: " + model + "\ngpu: h100-sxm\ntrace: {synthetic: {kind: uniform, tokens: 256}}\n" + keys,
       "e.yaml", "", {});
   RunEvaluator evaluator;
   return evaluator.evaluate(experiment.runs.front()).numbers;
@@ -116,6 +116,44 @@ TEST(MachineEvaluation, ABlockLongerThanTheSimulatedStepsIsCompressedOnceAPeriod
 // 12 sequences of 32,768 tokens fit (README): of 8 in a batch no second batch does.
 TEST(MachineEvaluation, ABatchThatDoesNotFitTwiceIsBoundByTheCache) {
   EXPECT_EQ(numbers("context_tokens: 32768\nbatch: 8\nmeasure: [memory, time]\n").at("kv_bound"), 1);
+}
+
+// What fits is timed as a run of that batch would be, compressed or not; of every token of the batch each of the two ranks has half.
+TEST(MachineEvaluation, TheStepOfWhatFitsIsThatOfARunOfThatBatch) {
+  const auto with_batch = [](double batch) {
+    return numbers(fmt::format(
+        "context_tokens: 32768\nbatch: {}\nmeasure: [memory, time]\nfidelity: roofline\ntensor_parallel: 2\n"
+        "compression: {{block_size: 128, stages: [{{evict: {{scorer: knorm}}}}]}}\n",
+        batch));
+  };
+  const auto few = with_batch(2);
+  const double most = few.at("max_sequences"), most_full = few.at("max_sequences_full");
+  EXPECT_GT(most, most_full);
+  const auto filled = with_batch(most), filled_full = with_batch(most_full);
+  EXPECT_EQ(few.at("max_sequences_step_us"), filled.at("decode_step_us"));
+  EXPECT_EQ(few.at("max_sequences_step_us_full"), filled_full.at("decode_step_us_full"));
+  EXPECT_EQ(filled.at("max_sequences_step_us"), filled.at("decode_step_us"));
+  EXPECT_EQ(filled_full.at("max_sequences_step_us_full"), filled_full.at("decode_step_us_full"));
+  EXPECT_DOUBLE_EQ(few.at("max_sequences_tokens_per_s_per_gpu"), most / 2 * 1e6 / filled.at("decode_step_us"));
+  EXPECT_DOUBLE_EQ(few.at("max_sequences_tokens_per_s_per_gpu_full"),
+                   most_full / 2 * 1e6 / filled_full.at("decode_step_us_full"));
+}
+
+// 12 sequences of 4 GiB and 15 GB of weights (16.06 less the embedding's 1.05, of which a step reads 12 rows) are 66.5 GB: 19.9 ms at the
+// pins' 3.35 TB/s, which no read reaches.
+TEST(MachineEvaluation, AFullMemoryIsReadOnceAStep) {
+  const auto full = numbers("context_tokens: 32768\nbatch: 1\nmeasure: [memory, time]\n");
+  ASSERT_EQ(full.at("max_sequences_full"), 12);
+  EXPECT_GT(full.at("max_sequences_step_us_full"), 19.9e3);
+  EXPECT_LT(full.at("max_sequences_step_us_full"), 1.3 * 19.9e3);
+}
+
+// 141 GB of weights on 80 GiB: no sequence fits, none is timed.
+TEST(MachineEvaluation, WhereNothingFitsNoStepIsTimed) {
+  const auto none = numbers("context_tokens: 1024\nmeasure: [memory, time]\nfidelity: roofline\n", "llama-3.1-70b");
+  EXPECT_EQ(none.at("max_sequences"), 0);
+  EXPECT_EQ(none.count("max_sequences_step_us"), 0U);
+  EXPECT_EQ(numbers("context_tokens: 1024\nbatch: 1\nmeasure: [time]\n").count("max_sequences_step_us"), 0U);
 }
 
 }  // namespace

@@ -66,6 +66,17 @@ void check_files(const Setting& setting, const TraceInputs& trace) {
     (void)trace.setting_of_layer(setting.compression, setting.layer_budget, 0);
 }
 
+/// Sequences of the decode steps that `result` has the time of.
+std::vector<std::int64_t> timed_batches(const Run& run, const RunResult& result) {
+  if (!run.setting.measure.time) return {};
+  std::vector<std::int64_t> batches{run.setting.batch};
+  for (const std::string suffix : {"_full", ""}) {
+    if (result.numbers.contains("max_sequences_step_us" + suffix))
+      batches.push_back(static_cast<std::int64_t>(result.numbers.at("max_sequences" + suffix)));
+  }
+  return batches;
+}
+
 /// Traces kept for later runs; a sweep over seeds of a synthetic trace would fill the memory otherwise.
 constexpr std::size_t kTracesKept = 8;
 
@@ -126,8 +137,9 @@ RunResult RunEvaluator::evaluate(const Run& run) {
   if (!unmeasurable.empty()) result.warnings.push_back(unmeasurable);
   const bool is_timed = measure.time || run.setting.serving;
   const auto machine = is_timed ? gpu(run.setting) : nullptr;
-  result.texts["extrapolates"] =
-      fmt::format("{}", fmt::join(extrapolations(run.setting, machine ? &machine->profile() : nullptr), "; "));
+  result.texts["extrapolates"] = fmt::format(
+      "{}", fmt::join(extrapolations(run.setting, machine ? &machine->profile() : nullptr, timed_batches(run, result)),
+                      "; "));
   if (unmeasurable.empty() && (measure.loss || measure.position_scan || measure.prefix_scan || measure.detail))
     evaluate_loss(run, *inputs, result);
   if (run.setting.serving) {

@@ -36,39 +36,58 @@ kv::CacheTimeline timeline_at(const Run& run, const kv::Compression& setting, co
           context_tokens + kv::mean_padding(setting)};
 }
 
+struct CacheStep {
+  gpu::IterationWork work;
+  Picoseconds recall{0};
+};
+
+/// A step of `batch` sequences after the append that `event` tells of.
+CacheStep cache_step(const kv::CacheTimeline& cache, const kv::CacheEvent& event, std::int64_t batch,
+                     const Setting& asked, gpu::Gpu& gpu) {
+  CacheStep step;
+  step.work.batch = batch;
+  const gpu::CompressBlocksWork compression = cache.compression_work(event, batch);
+  for (const kv::LayerAttention& layer : cache.attention(batch)) {
+    const auto count = static_cast<std::size_t>(layer.num_layers);
+    step.work.attention.insert(step.work.attention.end(), count, layer.work);
+    step.work.selection.insert(step.work.selection.end(), count, layer.selection);
+    // Windows and states are not compressed.
+    const bool is_compressed = layer.kind.kind == AttentionKind::full_attention;
+    if (compression.num_blocks > 0) {
+      const std::size_t stored = is_compressed ? static_cast<std::size_t>(layer.num_stored_layers) : 0;
+      step.work.compression.insert(step.work.compression.end(), stored, compression);
+      step.work.compression.insert(step.work.compression.end(), count - stored, gpu::CompressBlocksWork{});
+    }
+    if (is_compressed && asked.schedule.recall > 0)
+      step.recall += gpu.host_transfer(recall_work(rank_attention(layer, asked), asked.schedule.recall)).duration *
+                     layer.num_layers;
+  }
+  return step;
+}
+
 /// @param cache  at the context before the first step
 SteppedDecode step_on(kv::CacheTimeline& cache, const Run& run, const Model& model, gpu::Gpu& gpu,
-                      std::int64_t first_position, std::int64_t num_steps, const gpu::StepObserver& observe) {
-  const Setting& asked = run.setting;
+                      std::int64_t first_position, std::int64_t num_steps, const gpu::StepObserver& observe,
+                      std::int64_t other_batch) {
   SteppedDecode decode;
   decode.first_position = first_position;
-  const gpu::DecoderShape shape = decoder_shape(model, asked, cache.attention());
+  const gpu::DecoderShape shape = decoder_shape(model, run.setting, cache.attention());
   std::vector<Picoseconds> recalls;
-  const auto work_of = [&](std::int64_t) {
-    Picoseconds recall{0};
+  Picoseconds other_start{0};
+  const auto work_of = [&](std::int64_t step_index) {
     const kv::CacheEvent event = cache.append();
-    const gpu::CompressBlocksWork compression = cache.compression_work(event);
-    const bool compresses = compression.num_blocks > 0;
-    if (compresses) decode.compressed_blocks += cache.compressed_blocks(event);
-    gpu::IterationWork work;
-    work.batch = asked.batch;
-    for (const kv::LayerAttention& layer : cache.attention()) {
-      const auto count = static_cast<std::size_t>(layer.num_layers);
-      work.attention.insert(work.attention.end(), count, layer.work);
-      work.selection.insert(work.selection.end(), count, layer.selection);
-      // Windows and states are not compressed.
-      const bool is_compressed = layer.kind.kind == AttentionKind::full_attention;
-      if (compresses) {
-        const std::size_t stored = is_compressed ? static_cast<std::size_t>(layer.num_stored_layers) : 0;
-        work.compression.insert(work.compression.end(), stored, compression);
-        work.compression.insert(work.compression.end(), count - stored, gpu::CompressBlocksWork{});
-      }
-      if (is_compressed && asked.schedule.recall > 0)
-        recall += gpu.host_transfer(recall_work(rank_attention(layer, asked), asked.schedule.recall)).duration *
-                  layer.num_layers;
+    CacheStep step = cache_step(cache, event, run.setting.batch, run.setting, gpu);
+    if (!step.work.compression.empty()) decode.compressed_blocks += cache.compressed_blocks(event);
+    recalls.push_back(step.recall);
+    if (other_batch > 0) {
+      const CacheStep other = cache_step(cache, event, other_batch, run.setting, gpu);
+      gpu::DecodeStepRecord record =
+          gpu::step_record(gpu::time_iteration(gpu, shape, other.work), step_index, other_start);
+      record.duration += other.recall;
+      other_start += record.duration;
+      decode.other_records.push_back(record);
     }
-    recalls.push_back(recall);
-    return work;
+    return step.work;
   };
   decode.records = gpu::decode_timeline(gpu, shape, num_steps, work_of, observe);
   // The link is waited for layer by layer; the kernels beside it are as they are.
@@ -183,14 +202,16 @@ Run uncompressed(Run run) {
 }
 
 SteppedDecode step_through(const Run& run, const kv::Compression& setting, const Model& model, gpu::Gpu& gpu,
-                           const kv::RecordedScores& scores, std::int64_t num_steps, const gpu::StepObserver& observe) {
+                           const kv::RecordedScores& scores, std::int64_t num_steps, const gpu::StepObserver& observe,
+                           std::int64_t other_batch) {
   const std::int64_t before = run.setting.context_tokens - num_steps;
   kv::CacheTimeline cache = timeline_at(run, setting, model, scores, before);
-  return step_on(cache, run, model, gpu, before + 1, num_steps, observe);
+  return step_on(cache, run, model, gpu, before + 1, num_steps, observe, other_batch);
 }
 
 std::optional<SteppedDecode> step_into_compression(const Run& run, const kv::Compression& setting, const Model& model,
-                                                   gpu::Gpu& gpu, const kv::RecordedScores& scores) {
+                                                   gpu::Gpu& gpu, const kv::RecordedScores& scores,
+                                                   std::int64_t other_batch) {
   // Two periods: the state before the last compression is then what the one before it left.
   const std::int64_t steps =
       std::min(2 * compression_period(setting, run.setting.schedule) + 1, run.setting.context_tokens - 1);
@@ -203,7 +224,7 @@ std::optional<SteppedDecode> step_into_compression(const Run& run, const kv::Com
   if (last < 2) return std::nullopt;
   kv::CacheTimeline cache = timeline_at(run, setting, model, scores, before);
   for (std::int64_t step = 0; step < last - 2; ++step) (void)cache.append();
-  return step_on(cache, run, model, gpu, before + last - 1, 2, {});
+  return step_on(cache, run, model, gpu, before + last - 1, 2, {}, other_batch);
 }
 
 }  // namespace kvtide::experiment

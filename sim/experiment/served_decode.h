@@ -55,21 +55,25 @@ namespace kvtide::experiment {
 
 struct SteppedDecode {
   std::vector<gpu::DecodeStepRecord> records;
-  std::int64_t first_position = 0;  ///< context after step 0
+  std::vector<gpu::DecodeStepRecord> other_records;  ///< of other_batch sequences whose cache is the same
+  std::int64_t first_position = 0;                   ///< context after step 0
   std::int64_t compressed_blocks = 0;
-  Picoseconds recall_duration{0};  ///< of all steps; contained in their durations, in no kernel of a timeline
+  Picoseconds recall_duration{
+      0};  ///< of all steps of records; contained in their durations, in no kernel of a timeline
 };
 
 /// @param run      its schedule and layer sharing count; see uncompressed()
 /// @param setting  the run's compression, resolved, or none  @param observe  see gpu::StepObserver
+/// @param other_batch  a batch timed beside the run's: what costs is the cache, which is walked once; 0: none
 [[nodiscard]] SteppedDecode step_through(const Run& run, const kv::Compression& setting, const Model& model,
                                          gpu::Gpu& gpu, const kv::RecordedScores& scores, std::int64_t num_steps,
-                                         const gpu::StepObserver& observe = {});
+                                         const gpu::StepObserver& observe = {}, std::int64_t other_batch = 0);
 
 /// Two steps, the second of them the last compression at or before the run's context; nothing where the cache sees none
 /// in two periods before it. What num_decode_steps() simulates may hold none where a period is longer.
 [[nodiscard]] std::optional<SteppedDecode> step_into_compression(const Run& run, const kv::Compression& setting,
                                                                  const Model& model, gpu::Gpu& gpu,
-                                                                 const kv::RecordedScores& scores);
+                                                                 const kv::RecordedScores& scores,
+                                                                 std::int64_t other_batch = 0);
 
 }  // namespace kvtide::experiment

@@ -21,6 +21,8 @@ struct DecodeStepRecord {
   Bytes hbm_bytes = 0;
 };
 
+[[nodiscard]] DecodeStepRecord step_record(const Iteration& iteration, std::int64_t step_index, Picoseconds start);
+
 /// Asked at the start of each step: what is in the cache by now, and which blocks became eligible since the last step.
 using StepWork = std::function<IterationWork(std::int64_t step_index)>;
 

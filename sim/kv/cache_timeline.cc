@@ -184,7 +184,7 @@ CacheEvent CacheTimeline::append() {
   return event;
 }
 
-std::vector<LayerAttention> CacheTimeline::attention() const {
+std::vector<LayerAttention> CacheTimeline::attention(std::int64_t batch) const {
   std::vector<LayerAttention> layers;
   ServedCache now = held();
   const Digests digests = digests_of_steps(geometry_.setting);
@@ -203,8 +203,8 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
     attention.work.query_heads_per_task =
         std::max<std::int64_t>(1, geometry_.model.num_query_heads / std::max<std::int64_t>(1, kind.num_kv_heads));
     attention.work.has_window = has_window;
-    attention.work.num_sequences = geometry_.batch;
-    attention.work.interleaves_groups = geometry_.batch > 1 && kind.num_kv_heads > 1;
+    attention.work.num_sequences = batch;
+    attention.work.interleaves_groups = batch > 1 && kind.num_kv_heads > 1;
     const bool is_immediate = is_compressible(kind) && writes_fp8(geometry_.setting, kind.is_latent);
     gpu::PageSelection selection{.digest_vectors = digests.vectors,
                                  .head_dim = distinct.head_dim,
@@ -221,7 +221,7 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
         for (const Segment& segment : cache.segments) kept += segment.num_entries;
         const std::int64_t pages = ceil_div(compressed, digests.page);
         selection.lists.push_back(
-            {pages, std::min(pages, ceil_div(kept, digests.page)), distinct.heads_of_distinct[head] * geometry_.batch});
+            {pages, std::min(pages, ceil_div(kept, digests.page)), distinct.heads_of_distinct[head] * batch});
       }
       cache.unread.clear();
     }
@@ -235,7 +235,7 @@ std::vector<LayerAttention> CacheTimeline::attention() const {
       if (distinct.merged == 0) mark_fp8(pools[head], is_immediate, task);
       if (distinct.merged > 0) task.streams.push_back({distinct.merged, distinct.merged});
       if (has_window) task.hidden_entries = num_positions_ - task.num_entries;
-      task.count = distinct.heads_of_distinct[head] * geometry_.batch;
+      task.count = distinct.heads_of_distinct[head] * batch;
       if (pools.size() > 1) task.kv_heads = distinct.served_heads(head);
     }
   }
@@ -249,7 +249,7 @@ std::int64_t CacheTimeline::compressed_blocks(const CacheEvent& event) const {
       {waits ? 0 : event.completed_blocks, event.flushed_positions / size, event.recompressed_positions / size});
 }
 
-gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event) const {
+gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event, std::int64_t batch) const {
   const Compression& setting = geometry_.setting;
   gpu::CompressBlocksWork work;
   // What a stage looks at: whole blocks, or what leaves a residual.
@@ -266,7 +266,7 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event)
   const bool has_work = alone == nullptr ? std::max({positions, event.flushed_positions, event.flushed_values}) > 0
                                          : std::max(quantized(*alone, true), quantized(*alone, false)) > 0;
   if (!has_work || setting.stages.empty()) return work;
-  const std::int64_t heads = geometry_.batch * geometry_.model.num_kv_heads;
+  const std::int64_t heads = batch * geometry_.model.num_kv_heads;
   const auto elements = static_cast<double>(positions) * static_cast<double>(geometry_.model.head_dim) * 2;  // K and V
   const double stored_elements = is_latent ? elements / 2 : elements;
   work.num_blocks = heads * std::max<std::int64_t>(1, compressed_blocks(event));

@@ -54,13 +54,18 @@ class CacheTimeline {
   [[nodiscard]] ServedCache held() const;
 
   /// Attention of one decode step over the current state, by distinct layer; counts include the batch.
-  [[nodiscard]] std::vector<LayerAttention> attention() const;
+  [[nodiscard]] std::vector<LayerAttention> attention() const { return attention(geometry_.batch); }
+  /// The same of another batch of such sequences.
+  [[nodiscard]] std::vector<LayerAttention> attention(std::int64_t batch) const;
   /// Blocks of a sequence that are compressed because of `event`; with a residual those of its keys.
   [[nodiscard]] std::int64_t compressed_blocks(const CacheEvent& event) const;
   /// Compression of one layer caused by `event`, over all sequences and KV heads; nothing to do: num_blocks 0.
   /// Example: KIVI, residual 128, one head of 128 channels: 127 steps quantize one value of 128 elements, the 128th besides
   /// 128 keys of 16,384.
-  [[nodiscard]] gpu::CompressBlocksWork compression_work(const CacheEvent& event) const;
+  [[nodiscard]] gpu::CompressBlocksWork compression_work(const CacheEvent& event) const {
+    return compression_work(event, geometry_.batch);
+  }
+  [[nodiscard]] gpu::CompressBlocksWork compression_work(const CacheEvent& event, std::int64_t batch) const;
 
  private:
   void rebuild();
