@@ -118,6 +118,12 @@ class Workers {
   std::vector<std::jthread> threads_;
 };
 
+std::vector<RunRecord> records_of(const Experiment& experiment) {
+  std::vector<RunRecord> records;
+  for (const Run& run : experiment.runs) records.push_back(run_record(experiment, run));
+  return records;
+}
+
 /// Whether the file says of its runs what the experiment says now. Labels of numbers are read back in another notation.
 bool has_records_of(const ResultsReader& found, const Experiment& experiment) {
   for (std::size_t row = 0; row < experiment.runs.size(); ++row) {
@@ -184,14 +190,12 @@ class EarlierResults {
   /// name, label or comment.
   void bring_up_to_date() const {
     if (found_->head() == results_head(experiment_) && has_records_of(*found_, experiment_)) return;
-    std::vector<RunRecord> records;
-    for (const Run& run : experiment_.runs) records.push_back(run_record(experiment_, run));
     const auto result_of = [&](std::size_t row) {
       std::optional<RunResult> kept = result(row);
       if (!kept) throw InputError(fmt::format("{}: run {} is damaged", options_.output, experiment_.runs[row].index));
       return std::move(*kept);
     };
-    write_results(options_.output, results_head(experiment_), records, result_of, options_.provenance);
+    write_results(options_.output, results_head(experiment_), records_of(experiment_), result_of, options_.provenance);
   }
 
  private:
@@ -207,6 +211,91 @@ class EarlierResults {
   bool has_runs_folder_ = false;
   std::optional<ResultsReader> found_;
 };
+
+/// What lies on disk of the experiment's runs.
+struct Resumed {
+  std::vector<std::size_t> missing;  ///< rows to compute
+  std::vector<bool> is_in_earlier;   ///< [row] kept by the earlier final file, not by a run file
+  std::int64_t count = 0;            ///< rows that are there
+};
+
+Resumed resume(const Experiment& experiment, const ExecutorOptions& options, const RunsFolder& folder,
+               const EarlierResults& earlier) {
+  if (options.resume) {
+    std::vector<std::string> kept;
+    std::error_code ignored;
+    for (const Run& run : experiment.runs) {
+      const std::string path = run_file_path(folder.path(), run.index);
+      if (std::filesystem::is_regular_file(path, ignored)) kept.push_back(path);
+    }
+    remove_fatal_run_files(kept);
+  }
+  Resumed found;
+  found.is_in_earlier.resize(experiment.runs.size(), false);
+  for (std::size_t row = 0; row < experiment.runs.size(); ++row) {
+    const Run& run = experiment.runs[row];
+    std::optional<RunResult> kept;
+    if (options.resume) {
+      kept = read_run_file(run_file_path(folder.path(), run.index), run.key, options.provenance.build());
+    }
+    if (kept && kept->status == RunStatus::ok) {
+      ++found.count;
+    } else if (earlier.result(row)) {
+      found.is_in_earlier[row] = true;
+      ++found.count;
+    } else {
+      found.missing.push_back(row);  // failed ones are tried again
+    }
+  }
+  return found;
+}
+
+/// Tells the caller how far the runs are.
+class ProgressReport {
+ public:
+  ProgressReport(const ExecutorOptions& options, std::int64_t total) : options_(options), total_(total) {}
+  void operator()(const Outcome& outcome) const {
+    if (!options_.on_progress) return;
+    Progress progress{outcome.done, total_, outcome.failed, 0, std::nullopt};
+    progress.elapsed_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    const std::int64_t computed = outcome.done - outcome.resumed;
+    if (computed > 0) {
+      progress.remaining_seconds =
+          progress.elapsed_seconds / static_cast<double>(computed) * static_cast<double>(total_ - outcome.done);
+    }
+    options_.on_progress(progress);
+  }
+
+ private:
+  const ExecutorOptions& options_;
+  std::int64_t total_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Computes the missing rows into their run files, and counts them in `outcome`.
+void compute(const Experiment& experiment, const Evaluate& evaluate, const ExecutorOptions& options,
+             const RunsFolder& folder, std::vector<std::size_t> missing, Outcome& outcome) {
+  const ProgressReport report(options, std::ssize(experiment.runs));
+  report(outcome);
+  std::vector<std::string> reasons(experiment.runs.size());  // empty: not failed
+  const auto num_workers = std::min<std::int64_t>({options.jobs, std::ssize(missing), 1024});
+  WorkQueue queue(std::move(missing), 2 * static_cast<std::size_t>(std::max<std::int64_t>(num_workers, 1)),
+                  options.interrupted);
+  const Workers workers(num_workers, queue, experiment, evaluate);
+  while (std::optional<Finished> finished = queue.wait()) {
+    const Run& run = experiment.runs[finished->row];
+    write_run_file(run_file_path(folder.path(), run.index), run.key, options.provenance.build(), finished->result);
+    ++outcome.done;
+    if (finished->result.status == RunStatus::failed) {
+      ++outcome.failed;
+      reasons[finished->row] = fmt::format("{}: {}", run_name(run.index), finished->result.status_reason);
+    }
+    report(outcome);
+  }
+  for (const std::string& reason : reasons) {
+    if (!reason.empty()) outcome.failures.push_back(reason);
+  }
+}
 
 }  // namespace
 
@@ -231,11 +320,10 @@ RunResult evaluate_safely(const Evaluate& evaluate, const Run& run) {
 
 Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const ExecutorOptions& options) {
   Outcome outcome;
-  const auto total = static_cast<std::int64_t>(experiment.runs.size());
   const EarlierResults earlier(experiment, options);
   if (earlier.is_complete()) {
     earlier.bring_up_to_date();
-    outcome.done = outcome.resumed = total;
+    outcome.done = outcome.resumed = std::ssize(experiment.runs);
     return outcome;
   }
   if (options.jobs < 1) throw InputError(fmt::format("--jobs: expected an integer >= 1, got {}", options.jobs));
@@ -250,80 +338,21 @@ Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const Ex
   hdf5::require_replaceable(options.output, traces);
   const RunsFolder folder(options.output, experiment, options.resume);
 
-  if (options.resume) {
-    std::vector<std::string> kept;
-    for (const Run& run : experiment.runs) {
-      const std::string path = run_file_path(folder.path(), run.index);
-      if (std::filesystem::is_regular_file(path, ignored)) kept.push_back(path);
-    }
-    remove_fatal_run_files(kept);
-  }
-  std::vector<std::string> reasons(experiment.runs.size());  // empty: not failed
-  std::vector<bool> is_in_earlier(experiment.runs.size(), false);
-  std::vector<std::size_t> missing;
-  for (std::size_t row = 0; row < experiment.runs.size(); ++row) {
-    const Run& run = experiment.runs[row];
-    std::optional<RunResult> kept;
-    if (options.resume) {
-      kept = read_run_file(run_file_path(folder.path(), run.index), run.key, options.provenance.build());
-    }
-    if (kept && kept->status == RunStatus::ok) {
-      ++outcome.resumed;
-    } else if (earlier.result(row)) {
-      is_in_earlier[row] = true;
-      ++outcome.resumed;
-    } else {
-      missing.push_back(row);  // failed ones are tried again
-    }
-  }
-  outcome.done = outcome.resumed;
-
-  const auto start = std::chrono::steady_clock::now();
-  const auto report = [&] {
-    if (!options.on_progress) return;
-    Progress progress{outcome.done, total, outcome.failed, 0, std::nullopt};
-    progress.elapsed_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const std::int64_t computed = outcome.done - outcome.resumed;
-    if (computed > 0) {
-      progress.remaining_seconds =
-          progress.elapsed_seconds / static_cast<double>(computed) * static_cast<double>(total - outcome.done);
-    }
-    options.on_progress(progress);
-  };
-  report();
-
-  {
-    const auto num_workers = std::min<std::int64_t>({options.jobs, static_cast<std::int64_t>(missing.size()), 1024});
-    WorkQueue queue(std::move(missing), 2 * static_cast<std::size_t>(std::max<std::int64_t>(num_workers, 1)),
-                    options.interrupted);
-    const Workers workers(num_workers, queue, experiment, evaluate);
-    while (std::optional<Finished> finished = queue.wait()) {
-      const Run& run = experiment.runs[finished->row];
-      write_run_file(run_file_path(folder.path(), run.index), run.key, options.provenance.build(), finished->result);
-      ++outcome.done;
-      if (finished->result.status == RunStatus::failed) {
-        ++outcome.failed;
-        reasons[finished->row] = fmt::format("{}: {}", run_name(run.index), finished->result.status_reason);
-      }
-      report();
-    }
-  }
-  for (const std::string& reason : reasons) {
-    if (!reason.empty()) outcome.failures.push_back(reason);
-  }
-  outcome.is_interrupted = outcome.done < total;
+  Resumed found = resume(experiment, options, folder, earlier);
+  outcome.done = outcome.resumed = found.count;
+  compute(experiment, evaluate, options, folder, std::move(found.missing), outcome);
+  outcome.is_interrupted = outcome.done < std::ssize(experiment.runs);
   if (outcome.is_interrupted) return outcome;
-  std::vector<RunRecord> records;
-  for (const Run& run : experiment.runs) records.push_back(run_record(experiment, run));
+
   const auto result_of = [&](std::size_t row) {
     const Run& run = experiment.runs[row];
     const std::string run_path = run_file_path(folder.path(), run.index);
     std::optional<RunResult> result =
-        is_in_earlier[row] ? earlier.result(row) : read_run_file(run_path, run.key, options.provenance.build());
+        found.is_in_earlier[row] ? earlier.result(row) : read_run_file(run_path, run.key, options.provenance.build());
     if (!result) throw InputError(fmt::format("{}: no complete result of this run; use --resume", run_path));
     return std::move(*result);
   };
-  write_results(options.output, results_head(experiment), records, result_of, options.provenance);
+  write_results(options.output, results_head(experiment), records_of(experiment), result_of, options.provenance);
   folder.remove();
   return outcome;
 }
