@@ -51,6 +51,22 @@ bool set_of_evict(Document& preset, const std::string& key, const Value& value) 
   return found;
 }
 
+/// The preset with what else the user's mapping says.
+Document expanded(const Preset& preset, const Value& compression) {
+  Document document = Document::parse(preset.yaml, fmt::format("preset {}", preset.name));
+  if (!compression.is_map()) return document;
+  for (const std::string& key : compression.keys()) {
+    if (key == "preset") continue;
+    const Value given = compression.at(key);
+    if (std::ranges::find(kEvictKeys, key) == kEvictKeys.end()) {
+      override_with(document, key, given);
+    } else if (!set_of_evict(document, key, given)) {
+      given.error(fmt::format("preset {} evicts nothing, so there is no {} to set", preset.name, key));
+    }
+  }
+  return document;
+}
+
 }  // namespace
 
 const std::vector<Preset>& presets() {
@@ -87,22 +103,7 @@ void expand_preset(Document& document) {
   if (!is_name && !(compression.is_map() && compression.at("preset").exists())) return;
   const Value name = is_name ? compression : compression.at("preset");
   try {
-    const Preset& preset = find_preset(name.as_string(""));
-    Document expanded = Document::parse(preset.yaml, fmt::format("preset {}", preset.name));
-    if (!is_name) {
-      for (const std::string& key : compression.keys()) {
-        if (key == "preset") continue;
-        if (std::ranges::find(kEvictKeys, key) != kEvictKeys.end()) {
-          if (!set_of_evict(expanded, key, compression.at(key))) {
-            compression.at(key).error(
-                fmt::format("preset {} evicts nothing, so there is no {} to set", preset.name, key));
-          }
-        } else {
-          override_with(expanded, key, compression.at(key));
-        }
-      }
-    }
-    document.set("compression", expanded.root());
+    document.set("compression", expanded(find_preset(name.as_string("")), compression).root());
   } catch (const InputError& error) {
     name.error(error.what());
     document.set("compression", "none");
