@@ -133,6 +133,48 @@ void check(const std::vector<kv::LayerTensors>& layers, const MovedFact& fact) {
   }
 }
 
+/// What the policy's queries give to each cell with the fact where it stands now, on the cell's first position.
+std::vector<double> cell_scores(const FactRows& scoring, const MovedFact& fact) {
+  std::vector<double> scores(static_cast<std::size_t>(fact.num_positions), 0.0);
+  for (std::size_t cell = 0; cell < fact.cell_begins.size(); ++cell) {
+    const std::int64_t begin = fact.cell_begins[cell];
+    const std::int64_t end = cell + 1 < fact.cell_begins.size() ? fact.cell_begins[cell + 1] : fact.num_positions;
+    scores[static_cast<std::size_t>(begin)] = (scoring.between(begin, end).array() / scoring.totals().array()).sum();
+  }
+  return scores;
+}
+
+/// Attention on the needed tokens with the fact at one place, summed over heads and the rows that read it.
+struct Reading {
+  std::vector<double> read;  ///< [needed token] with the full cache
+  std::vector<double> kept;  ///< [needed token] of it, on tokens that stay
+  double kept_mass = 0;
+  double bits_lost = 0;  ///< sum over heads, mean over the needed tokens
+
+  explicit Reading(std::size_t num_needed) : read(num_needed, 0.0), kept(num_needed, 0.0) {}
+
+  void add(const FactRows& measured, const kv::PositionRuns& evicted, const MovedFact& fact, std::int64_t place) {
+    for (std::size_t token = 0; token < read.size(); ++token) {
+      const double attention = (measured.fact_weights(fact.needed[token]).array() / measured.totals().array()).sum();
+      read[token] += attention;
+      if (kv::contains(evicted, place + fact.needed[token])) {
+        bits_lost += kFp16Bits / static_cast<double>(read.size());
+      } else {
+        kept[token] += attention;
+        kept_mass += attention;
+      }
+    }
+  }
+  /// Least kept share of the attention on a needed token.
+  [[nodiscard]] double success() const {
+    double least = 1;
+    for (std::size_t token = 0; token < read.size(); ++token) {
+      least = std::min(least, read[token] > 0 ? kept[token] / read[token] : 0.0);
+    }
+    return least;
+  }
+};
+
 }  // namespace
 
 MovedFactScan scan_moved_fact(const std::vector<kv::LayerTensors>& layers, const MovedFact& fact,
@@ -141,12 +183,7 @@ MovedFactScan scan_moved_fact(const std::vector<kv::LayerTensors>& layers, const
   MovedFactScan scan;
   const std::int64_t end = std::min(fact.num_positions, fact.scoring.first);
   for (std::int64_t place = 0; place + fact.length <= end; place += fact.step) scan.position.push_back(place);
-  const std::size_t places = scan.position.size();
-  const std::size_t needed = fact.needed.size();
-  std::vector<double> read(places * needed, 0.0);
-  std::vector<double> kept(places * needed, 0.0);
-  scan.mass.assign(places, 0.0);
-  scan.bits.assign(places, 0.0);
+  std::vector<Reading> readings(scan.position.size(), Reading(fact.needed.size()));
   double rows = 0;
   double heads = 0;
   for (const kv::LayerTensors& layer : layers) {
@@ -157,46 +194,25 @@ MovedFactScan scan_moved_fact(const std::vector<kv::LayerTensors>& layers, const
       rows += static_cast<double>(of_layer.back().measured.num_rows());
       heads += 1;
     }
-    for (std::size_t index = 0; index < places; ++index) {
+    for (std::size_t index = 0; index < scan.position.size(); ++index) {
+      const std::int64_t place = scan.position[index];
       kv::LayerScores scores;
       for (FactHead& head : of_layer) {
-        head.scoring.place(scan.position[index]);
-        head.measured.place(scan.position[index]);
-        auto& of_head = scores.emplace_back(static_cast<std::size_t>(fact.num_positions), 0.0);
-        for (std::size_t cell = 0; cell < fact.cell_begins.size(); ++cell) {
-          const std::int64_t next =
-              cell + 1 < fact.cell_begins.size() ? fact.cell_begins[cell + 1] : fact.num_positions;
-          of_head[static_cast<std::size_t>(fact.cell_begins[cell])] =
-              (head.scoring.between(fact.cell_begins[cell], next).array() / head.scoring.totals().array()).sum();
-        }
+        head.scoring.place(place);
+        head.measured.place(place);
+        scores.push_back(cell_scores(head.scoring, fact));
       }
       const std::vector<kv::PositionRuns> evicted = evict(scores);
       for (std::size_t head = 0; head < of_layer.size(); ++head) {
-        const FactRows& measured = of_layer[head].measured;
-        for (std::size_t token = 0; token < needed; ++token) {
-          const double attention =
-              (measured.fact_weights(fact.needed[token]).array() / measured.totals().array()).sum();
-          read[index * needed + token] += attention;
-          if (kv::contains(evicted[head], scan.position[index] + fact.needed[token])) {
-            scan.bits[index] += kFp16Bits / static_cast<double>(needed);
-          } else {
-            kept[index * needed + token] += attention;
-            scan.mass[index] += attention;
-          }
-        }
+        readings[index].add(of_layer[head].measured, evicted[head], fact, place);
       }
     }
   }
-  for (std::size_t index = 0; index < places; ++index) {
-    double success = 1;
-    for (std::size_t token = 0; token < needed; ++token) {
-      const double attention = read[index * needed + token];
-      success = std::min(success, attention > 0 ? kept[index * needed + token] / attention : 0.0);
-    }
-    scan.success.push_back(success);
-    scan.margin.push_back(success - 0.5);
-    scan.mass[index] /= rows * static_cast<double>(needed);
-    scan.bits[index] /= heads;
+  for (const Reading& reading : readings) {
+    scan.success.push_back(reading.success());
+    scan.margin.push_back(reading.success() - 0.5);
+    scan.mass.push_back(reading.kept_mass / (rows * static_cast<double>(fact.needed.size())));
+    scan.bits.push_back(reading.bits_lost / heads);
   }
   return scan;
 }
