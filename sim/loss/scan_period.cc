@@ -248,63 +248,76 @@ std::vector<std::vector<bool>> families_of(const std::vector<Candidate>& candida
   return families;
 }
 
+/// One statistic on one scale over one family: its best at every row, and where the scan's is.
+struct Search {
+  std::vector<double> best;  ///< [row] 0: the scan
+  std::size_t place = 0;     ///< candidate that is the scan's best
+};
+
+constexpr double kNoCandidate = -1e300;
+
+/// @param scores  [row][candidate]
+/// @param family  [candidate] whether it is searched
+Search search_family(const std::vector<std::vector<double>>& scores, const std::vector<bool>& family) {
+  Search search;
+  for (const std::vector<double>& row : scores) {
+    double best = kNoCandidate;
+    std::size_t place = 0;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (!family[c] || row[c] <= best) continue;
+      best = row[c];
+      place = c;
+    }
+    if (search.best.empty()) search.place = place;
+    search.best.push_back(best);
+  }
+  return search;
+}
+
+/// [row] share of the rows whose best is at least as good.
+std::vector<double> p_of_rows(const Search& search) {
+  std::vector<double> sorted = search.best;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<double> p;
+  for (const double best : search.best) {
+    const auto at_least = sorted.end() - std::lower_bound(sorted.begin(), sorted.end(), best - 1e-12);
+    p.push_back(static_cast<double>(at_least) / static_cast<double>(sorted.size()));
+  }
+  return p;
+}
+
 /// @param rankings  one a scale
 SearchOutcome rank_search(const std::vector<Candidate>& candidates, const std::array<Ranking, kScales>& rankings,
                           const std::vector<std::vector<bool>>& families) {
-  // Each search: a statistic on a scale over a family; [search][row] its best, and the scan's place.
-  struct Search {
-    std::vector<double> best;
-    std::size_t place = 0;
-  };
-  std::vector<Search> searches;
   SearchOutcome result;
-  std::vector<double>& strength = result.strength;
-  strength.assign(candidates.size(), 0.0);
+  result.strength.assign(candidates.size(), 0.0);
+  std::vector<Search> searches;
   for (const Ranking& ranking : rankings) {
     for (double Figures::*statistic : {&Figures::share, &Figures::agreement}) {
       const auto scores = standardised(ranking, statistic);
-      for (std::size_t c = 0; c < candidates.size(); ++c) strength[c] += scores[0][c];
+      for (std::size_t c = 0; c < candidates.size(); ++c) result.strength[c] += scores[0][c];
       for (const std::vector<bool>& family : families) {
-        Search search;
-        for (const auto& row : scores) {
-          double best = -1e300;
-          std::size_t place = 0;
-          for (std::size_t c = 0; c < row.size(); ++c) {
-            if (family[c] && row[c] > best) {
-              best = row[c];
-              place = c;
-            }
-          }
-          if (search.best.empty()) search.place = place;
-          search.best.push_back(best);
-        }
-        if (search.best.front() > -1e299) searches.push_back(std::move(search));
+        if (std::find(family.begin(), family.end(), true) != family.end())
+          searches.push_back(search_family(scores, family));
       }
     }
   }
 
-  // p of every row within each search, the smallest over searches, and the scan's rank among those.
-  const std::size_t rows = rankings[0].rows.size();
-  std::vector<double> smallest(rows, 1.0);
+  // The smallest p of every row over the searches, and the rank of the scan's among those (Westfall and Young).
+  std::vector<double> smallest(rankings[0].rows.size(), 1.0);
   double best_p = 2;
   double best_strength = 0;
   for (const Search& search : searches) {
-    std::vector<double> sorted = search.best;
-    std::sort(sorted.begin(), sorted.end());
-    for (std::size_t row = 0; row < rows; ++row) {
-      const auto at_least = sorted.end() - std::lower_bound(sorted.begin(), sorted.end(), search.best[row] - 1e-12);
-      const double p = static_cast<double>(at_least) / static_cast<double>(rows);
-      smallest[row] = std::min(smallest[row], p);
-      if (row == 0 && (p < best_p || (p == best_p && strength[search.place] > best_strength))) {
-        best_p = p;
-        best_strength = strength[search.place];
-        result.place = search.place;
-      }
+    const std::vector<double> p = p_of_rows(search);
+    for (std::size_t row = 0; row < p.size(); ++row) smallest[row] = std::min(smallest[row], p[row]);
+    if (p[0] < best_p || (p[0] == best_p && result.strength[search.place] > best_strength)) {
+      best_p = p[0];
+      best_strength = result.strength[search.place];
+      result.place = search.place;
     }
   }
-  std::int64_t as_small = 0;
-  for (const double p : smallest) as_small += p <= smallest[0] ? 1 : 0;
-  result.p = static_cast<double>(as_small) / static_cast<double>(rows);
+  const auto as_small = std::ranges::count_if(smallest, [&](double p) { return p <= smallest[0]; });
+  result.p = static_cast<double>(as_small) / static_cast<double>(smallest.size());
   return result;
 }
 
@@ -445,6 +458,61 @@ double fundamental(const ScanSeries& series, std::vector<double> values, double 
   return period * static_cast<double>(first - agreement.begin() + 1);
 }
 
+/// The period that the best candidate stands for: alike ones may lie beside it, and a part or a multiple may score best.
+/// @param values  on the compressed scale
+/// @param is_known  the period was asked for
+double refined_period(const std::vector<Candidate>& candidates, const SearchOutcome& found, const ScanSeries& series,
+                      const std::vector<double>& values, bool is_known) {
+  const double step = series.step();
+  const std::size_t place = centre_of_plateau(candidates, found.strength, found.place, step, series.extent());
+  double period = candidates[place].period;
+  if (is_known) return period;
+  if (gap_at_random(series) > step * (1 + 1e-6)) period = sharpest_fold(candidates, series, values, place);
+  period = fundamental(series, values, period, candidates.back().period);
+  while (std::fmod(period, 2) == 0 && period / 2 >= 2 * step && halves_agree(series, values, period)) period /= 2;
+  return period;
+}
+
+/// [scale][point] the values, and compressed.
+using Scales = std::array<std::vector<double>, kScales>;
+
+/// What stands out of the noise; p is the larger of that against noise and that against moved stretches.
+SearchOutcome search_beside_surrogates(const ScanSeries& series, const Scales& scales,
+                                       const std::vector<Candidate>& candidates, bool is_known, std::uint64_t seed) {
+  const Trend line(series.at, 1);
+  const Trend parabola(series.at, 2);
+  const auto families = families_of(candidates, is_known);
+  const auto searched = [&](const Trend& trend, const auto& draw) {
+    std::array<Ranking, kScales> rankings;
+    for (std::size_t scale = 0; scale < kScales; ++scale) {
+      for (std::int64_t row = 0; row <= kSurrogates; ++row) {
+        std::vector<double> values = scales[scale];
+        if (row > 0) draw(scale, values);
+        rankings[scale].rows.push_back(figures_at_all(candidates, trend, values));
+      }
+    }
+    return rank_search(candidates, rankings, families);
+  };
+  std::vector<AutoregressiveSurrogates> noise;
+  for (const std::vector<double>& scale : scales) {
+    std::vector<double> values = scale;
+    (void)line.remove(values);
+    noise.emplace_back(series.at, std::move(values), series.step(), seed);
+  }
+  SearchOutcome found =
+      searched(parabola, [&](std::size_t scale, std::vector<double>& values) { noise[scale].draw(values); });
+  constexpr double kNoiseExplainsIt = 0.05;
+  if (found.p > kNoiseExplainsIt) return found;
+  std::vector<MovedStretches> stretches(kScales, MovedStretches(scales[1], seed));
+  std::vector<std::size_t> order;
+  const SearchOutcome against_stretches = searched(line, [&](std::size_t scale, std::vector<double>& values) {
+    stretches[scale].draw(order);
+    for (std::size_t i = 0; i < order.size(); ++i) values[i] = scales[scale][order[i]];
+  });
+  found.p = std::max(found.p, against_stretches.p);
+  return found;
+}
+
 }  // namespace
 
 double ScanSeries::step() const {
@@ -462,7 +530,6 @@ ScanPeriod search_scan_period(const ScanSeries& whole, std::uint64_t seed, doubl
   ScanPeriod result;
   if (whole.at.size() < kMinScanPoints) return result;
   const ScanSeries series = thinned(whole);
-  const double step = series.step();
   const std::vector<Candidate> candidates = candidates_of(series, known_period);
   if (candidates.empty()) return result;
   result.shortest_searched = candidates.front().period;
@@ -470,59 +537,16 @@ ScanPeriod search_scan_period(const ScanSeries& whole, std::uint64_t seed, doubl
   const auto [low, high] = std::minmax_element(series.value.begin(), series.value.end());
   if (!(*high - *low > 1e-12 * std::max(1.0, std::abs(*high)))) return result;
 
-  const std::array<std::vector<double>, kScales> scales{series.value, compressed_scale(series.value)};
-  const Trend line(series.at, 1);
-  const Trend parabola(series.at, 2);
-  const auto families = families_of(candidates, known_period > 0);
-  const auto searched = [&](const Trend& trend, const auto& draw) {
-    std::array<Ranking, kScales> rankings;
-    for (std::size_t scale = 0; scale < kScales; ++scale) {
-      for (std::int64_t row = 0; row <= kSurrogates; ++row) {
-        std::vector<double> values = scales[scale];
-        if (row > 0) draw(scale, values);
-        rankings[scale].rows.push_back(figures_at_all(candidates, trend, values));
-      }
-    }
-    return rank_search(candidates, rankings, families);
-  };
-  std::vector<AutoregressiveSurrogates> noise;
-  for (const std::vector<double>& scale : scales) {
-    std::vector<double> values = scale;
-    (void)line.remove(values);
-    noise.emplace_back(series.at, std::move(values), step, seed);
-  }
-  const SearchOutcome against_noise =
-      searched(parabola, [&](std::size_t scale, std::vector<double>& values) { noise[scale].draw(values); });
-  result.p = against_noise.p;
-  constexpr double kNoiseExplainsIt = 0.05;
-  if (result.p <= kNoiseExplainsIt) {
-    std::vector<MovedStretches> stretches(kScales, MovedStretches(scales[1], seed));
-    std::vector<std::size_t> order;
-    const SearchOutcome against_stretches = searched(line, [&](std::size_t scale, std::vector<double>& values) {
-      stretches[scale].draw(order);
-      for (std::size_t i = 0; i < order.size(); ++i) values[i] = scales[scale][order[i]];
-    });
-    result.p = std::max(result.p, against_stretches.p);
-  }
-  const std::vector<double>& strength = against_noise.strength;
-  std::size_t place = against_noise.place;
+  const bool is_known = known_period > 0;
+  const Scales scales{series.value, compressed_scale(series.value)};
+  const SearchOutcome found = search_beside_surrogates(series, scales, candidates, is_known, seed);
+  result.p = found.p;
   result.surrogates = kSurrogates;
-
-  place = centre_of_plateau(candidates, strength, place, step, series.extent());
-  double period = candidates[place].period;
-  if (known_period <= 0 && gap_at_random(series) > step * (1 + 1e-6)) {
-    period = sharpest_fold(candidates, series, scales[1], place);
-  }
-  if (known_period <= 0) period = fundamental(series, scales[1], period, result.longest_searched);
-  while (known_period <= 0 && std::fmod(period, 2) == 0 && period / 2 >= 2 * step &&
-         halves_agree(series, scales[1], period)) {
-    period /= 2;
-  }
+  result.period = refined_period(candidates, found, series, scales[1], is_known);
   std::vector<double> values = series.value;
   const double squares = Trend(series.at, 1).remove(values);
-  const Figures figures = figures_of(candidate_at(period, series, step), values, squares);
-  result.period = period;
-  result.cycles = series.extent() / period;
+  const Figures figures = figures_of(candidate_at(result.period, series, series.step()), values, squares);
+  result.cycles = series.extent() / result.period;
   result.resolution = gap_at_random(series) / 2 / std::max(1.0, result.cycles - 1);
   result.phase_share = figures.share;
   result.agreement = figures.agreement;
