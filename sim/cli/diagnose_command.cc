@@ -64,72 +64,81 @@ std::string harmonic_text(const loss::ScanDiagnosis& found, double extent) {
   return order == 1 ? ": the period" : fmt::format(": harmonic {:g} of the period", order);
 }
 
-void print_finding(const DiagnosedScan& diagnosed) {
+void print_period(const DiagnosedScan& diagnosed) {
+  const loss::OutsideScan& scan = diagnosed.scan;
+  const loss::PeriodFinding& period = diagnosed.diagnosis.period;
+  if (!period.is_found()) {
+    fmt::print("period      none found\n");
+    return;
+  }
+  fmt::print("period      {:g} {} (+- {:.2g}), {}\n", period.search.period, unit_of(scan.axis),
+             period.search.resolution, to_string(period.verdict));
+  if (scan.axis == loss::ScanAxis::prefix_chars) {
+    const double tokens = period.search.period * scan.tokens_per_unit();
+    fmt::print("            {}\n", std::isnan(tokens) ? "in tokens: unknown without a tokens column"
+                                                      : fmt::format("{:.1f} tokens at {:.3f} tokens a character",
+                                                                    tokens, scan.tokens_per_unit()));
+  }
+  if (!period.block_sizes.empty()) {
+    fmt::print("block size  {} tokens most likely; a period can also be a multiple of the block size: {}\n",
+               period.block_sizes.front(), fmt::join(period.block_sizes, ", "));
+  }
+}
+
+void print_certainty(const DiagnosedScan& diagnosed) {
   const loss::OutsideScan& scan = diagnosed.scan;
   const loss::ScanDiagnosis& found = diagnosed.diagnosis;
-  const std::string_view unit = unit_of(scan.axis);
-  fmt::print("{}: {} places, {} {:g} to {:g}, usual step {:g}; {}, {} rows{}\n", scan.origin, scan.points.size(),
-             to_string(scan.axis), scan.points.front().at, scan.points.back().at, scan.losses().step(),
-             to_string(scan.measure), scan.rows, scan.has_baseline ? ", loss against the baseline" : "");
-  if (scan.rows_left_out > 0)
-    fmt::print("left out    {} rows without a baseline, since others have one\n", scan.rows_left_out);
-  if (found.period.is_found()) {
-    const loss::ScanPeriod& search = found.period.search;
-    fmt::print("period      {:g} {} (+- {:.2g}), {}\n", search.period, unit, search.resolution,
-               to_string(found.period.verdict));
-    const double tokens = search.period * scan.tokens_per_unit();
-    if (scan.axis == loss::ScanAxis::prefix_chars) {
-      fmt::print("            {}\n", std::isnan(tokens) ? "in tokens: unknown without a tokens column"
-                                                        : fmt::format("{:.1f} tokens at {:.3f} tokens a character",
-                                                                      tokens, scan.tokens_per_unit()));
-    }
-    if (!found.period.block_sizes.empty()) {
-      fmt::print("block size  {} tokens most likely; a period can also be a multiple of the block size: {}\n",
-                 found.period.block_sizes.front(), fmt::join(found.period.block_sizes, ", "));
-    }
-  } else {
-    fmt::print("period      none found\n");
-  }
   fmt::print("how surely  {}\n", found.period.certainty);
   if (found.failures.events > 0) {
     fmt::print("            {} failing places at one phase: Rayleigh p {:.1e}, H-test p {:.1e}\n",
                found.failures.events, found.failures.rayleigh_p, found.failures.h_p);
   }
   if (found.wave.period > 0 && found.wave.p <= kTellingWave) {
-    fmt::print("            strongest wave {:.4g} {} ({} p {:.1e}){}\n", found.wave.period, unit,
+    fmt::print("            strongest wave {:.4g} {} ({} p {:.1e}){}\n", found.wave.period, unit_of(scan.axis),
                found.is_even ? "Fisher g, pre-whitened," : "Lomb-Scargle, Baluev", found.wave.p,
                harmonic_text(found, scan.losses().extent()));
   }
+}
+
+std::string residues_text(const std::vector<loss::Interval>& intervals) {
+  std::vector<std::string> residues;
+  for (const loss::Interval& one : intervals) {
+    residues.push_back(fmt::format("{:g} to below {:g}", std::floor(one.begin), std::ceil(one.end)));
+  }
+  return fmt::format("{}", fmt::join(residues, ", "));
+}
+
+/// Where it fails: by phase with a period, else stretch by stretch.
+void print_danger(const DiagnosedScan& diagnosed) {
+  const loss::ScanDiagnosis& found = diagnosed.diagnosis;
   if (found.period.is_found()) {
-    const auto residues = [](const std::vector<loss::Interval>& intervals) {
-      std::vector<std::string> result;
-      for (const loss::Interval& one : intervals) {
-        result.push_back(fmt::format("{:g} to below {:g}", std::floor(one.begin), std::ceil(one.end)));
-      }
-      return fmt::format("{}", fmt::join(result, ", "));
-    };
-    const std::string fails = residues(found.danger.intervals);
-    const std::string avoid = residues(found.danger.avoid);
+    const std::string fails = residues_text(found.danger.intervals);
+    const std::string avoid = residues_text(found.danger.avoid);
     if (fails.empty()) {
       fmt::print("danger      {}\n", found.failing.empty()
                                          ? "nowhere below one half"
                                          : "at no phase below one half on average; failing places lie at all of them");
     } else {
-      fmt::print("danger      {} mod {:g} = {} ({:.1f} % of places){}\n", to_string(scan.axis), found.danger.period,
-                 fails, 100 * found.danger.share,
+      fmt::print("danger      {} mod {:g} = {} ({:.1f} % of places){}\n", to_string(diagnosed.scan.axis),
+                 found.danger.period, fails, 100 * found.danger.share,
                  avoid == fails ? "" : fmt::format("; perhaps {}: single failures beside, to a step beyond", avoid));
     }
-  } else if (!found.failing.empty()) {
-    std::vector<std::string> runs;
-    constexpr std::size_t kShown = 8;
-    for (std::size_t i = 0; i < std::min(kShown, found.failing.size()); ++i) {
-      runs.push_back(fmt::format("{:g} to {:g}", found.failing[i].first, found.failing[i].last));
-    }
-    fmt::print(
-        "fails at    {}{}\n", fmt::join(runs, ", "),
-        found.failing.size() > kShown ? fmt::format(" and {} more stretches", found.failing.size() - kShown) : "");
+    return;
   }
-  const loss::ScanCost& cost = found.cost;
+  if (found.failing.empty()) return;
+  constexpr std::size_t kShown = 8;
+  const std::size_t count = found.failing.size();
+  std::vector<std::string> runs;
+  for (std::size_t i = 0; i < std::min(kShown, count); ++i) {
+    runs.push_back(fmt::format("{:g} to {:g}", found.failing[i].first, found.failing[i].last));
+  }
+  fmt::print("fails at    {}{}\n", fmt::join(runs, ", "),
+             count > kShown ? fmt::format(" and {} more stretches", count - kShown) : "");
+}
+
+void print_cost(const DiagnosedScan& diagnosed) {
+  const loss::OutsideScan& scan = diagnosed.scan;
+  const loss::ScanCost& cost = diagnosed.diagnosis.cost;
   fmt::print("cost        mean loss {}, worst {} (at {:g}), worst 5 % {}; {:.1f} % of places fail\n",
              loss_text(scan, cost.mean_loss), loss_text(scan, cost.worst_loss), cost.worst_at,
              loss_text(scan, cost.cvar05), 100 * cost.failing_share);
@@ -140,6 +149,20 @@ void print_finding(const DiagnosedScan& diagnosed) {
     fmt::print("stability   {:.3f} (1: the same everywhere; 0: every place always works or always fails)\n",
                cost.stability);
   }
+}
+
+void print_finding(const DiagnosedScan& diagnosed) {
+  const loss::OutsideScan& scan = diagnosed.scan;
+  const loss::ScanDiagnosis& found = diagnosed.diagnosis;
+  fmt::print("{}: {} places, {} {:g} to {:g}, usual step {:g}; {}, {} rows{}\n", scan.origin, scan.points.size(),
+             to_string(scan.axis), scan.points.front().at, scan.points.back().at, scan.losses().step(),
+             to_string(scan.measure), scan.rows, scan.has_baseline ? ", loss against the baseline" : "");
+  if (scan.rows_left_out > 0)
+    fmt::print("left out    {} rows without a baseline, since others have one\n", scan.rows_left_out);
+  print_period(diagnosed);
+  print_certainty(diagnosed);
+  print_danger(diagnosed);
+  print_cost(diagnosed);
   if (found.control.places > 0) {
     fmt::print("control     {:.2f} with the fact removed: {}\n", found.control.mean_success,
                found.control.is_valid ? "the answer needs the fact"

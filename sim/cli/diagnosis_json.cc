@@ -48,8 +48,53 @@ std::string carries_json() {
       json_number(spread->layer_low), json_number(spread->layer_high));
 }
 
-std::string list(const std::vector<std::string>& items, const std::string& pad) {
-  return items.empty() ? "[]" : fmt::format("[\n{0}  {1}\n{0}]", pad, fmt::join(items, ",\n" + pad + "  "));
+/// An array with a line an item. @param pad  in front of its brackets
+template <typename Item>
+std::string list(const std::vector<Item>& items, std::string (*json)(const Item&), const std::string& pad) {
+  if (items.empty()) return "[]";
+  std::vector<std::string> lines;
+  for (const Item& item : items) lines.push_back(json(item));
+  return fmt::format("[\n{0}  {1}\n{0}]", pad, fmt::join(lines, ",\n" + pad + "  "));
+}
+
+std::string interval_json(const loss::Interval& interval) {
+  return fmt::format(R"({{"begin": {}, "end": {}}})", json_number(interval.begin), json_number(interval.end));
+}
+
+std::string danger_json(const loss::ScanDiagnosis& found, const std::string& pad) {
+  std::vector<std::string> failing;
+  for (const loss::FailingRun& run : found.failing)
+    failing.push_back(fmt::format("[{}, {}]", json_number(run.first), json_number(run.last)));
+  return fmt::format(R"({{"share": {}, "intervals": {}, "avoid": {}, "failing": [{}]}})",
+                     json_number(found.danger.share), list(found.danger.intervals, interval_json, pad),
+                     list(found.danger.avoid, interval_json, pad), fmt::join(failing, ", "));
+}
+
+std::string cost_json(const loss::ScanCost& cost) {
+  return fmt::format(
+      R"({{"mean_success": {}, "worst_success": {}, "mean_loss": {}, "worst_loss": {}, "worst_at": {}, "cvar05": {}, )"
+      R"("failing_share": {}, "stability": {}, "worst_phase_over_mean": {}, "flips": {}}})",
+      json_number(cost.mean_success), json_number(cost.worst_success), json_number(cost.mean_loss),
+      json_number(cost.worst_loss), json_number(cost.worst_at), json_number(cost.cvar05),
+      json_number(cost.failing_share), json_number(cost.stability), json_number(cost.worst_phase_over_mean),
+      cost.flips);
+}
+
+std::string probe_json(const loss::OutsideScan::Probe& probe) {
+  return fmt::format(R"({{"type": {}, "rows": {}, "mean_success": {}, "worst_success": {}}})", quoted_text(probe.type),
+                     probe.rows, json_number(probe.mean_success), json_number(probe.worst_success));
+}
+
+std::string mitigation_json(const loss::Mitigation& one) {
+  return fmt::format(
+      R"({{"name": {}, "action": {}, "mean_units": {}, "most_units": {}, "mean_bytes": {}, "failing_after": {}, "price": {}}})",
+      quoted_text(one.name), quoted_text(one.action), json_number(one.mean_units), json_number(one.most_units),
+      json_number(one.mean_bytes), json_number(one.failing_after), quoted_text(one.price));
+}
+
+std::string symptom_json(const loss::Symptom& one) {
+  return fmt::format(R"({{"name": {}, "symptom": {}, "cause": {}, "check": {}, "remedy": {}}})", quoted_text(one.name),
+                     quoted_text(one.seen), quoted_text(one.cause), quoted_text(one.check), quoted_text(one.remedy));
 }
 
 }  // namespace
@@ -58,39 +103,6 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
   const std::string pad(static_cast<std::size_t>(indent) + 2, ' ');
   const loss::OutsideScan& scan = diagnosed.scan;
   const loss::ScanDiagnosis& found = diagnosed.diagnosis;
-  const loss::ScanCost& cost = found.cost;
-  std::vector<std::string> danger;
-  for (const loss::Interval& interval : found.danger.intervals) {
-    danger.push_back(
-        fmt::format(R"({{"begin": {}, "end": {}}})", json_number(interval.begin), json_number(interval.end)));
-  }
-  std::vector<std::string> avoid;
-  for (const loss::Interval& interval : found.danger.avoid) {
-    avoid.push_back(
-        fmt::format(R"({{"begin": {}, "end": {}}})", json_number(interval.begin), json_number(interval.end)));
-  }
-  std::vector<std::string> failing;
-  for (const loss::FailingRun& run : found.failing)
-    failing.push_back(fmt::format("[{}, {}]", json_number(run.first), json_number(run.last)));
-  std::vector<std::string> mitigations;
-  for (const loss::Mitigation& one : diagnosed.mitigations) {
-    mitigations.push_back(fmt::format(
-        R"({{"name": {}, "action": {}, "mean_units": {}, "most_units": {}, "mean_bytes": {}, "failing_after": {}, "price": {}}})",
-        quoted_text(one.name), quoted_text(one.action), json_number(one.mean_units), json_number(one.most_units),
-        json_number(one.mean_bytes), json_number(one.failing_after), quoted_text(one.price)));
-  }
-  std::vector<std::string> symptoms;
-  for (const loss::Symptom& one : diagnosed.symptoms) {
-    symptoms.push_back(fmt::format(R"({{"name": {}, "symptom": {}, "cause": {}, "check": {}, "remedy": {}}})",
-                                   quoted_text(one.name), quoted_text(one.seen), quoted_text(one.cause),
-                                   quoted_text(one.check), quoted_text(one.remedy)));
-  }
-  std::vector<std::string> probes;
-  for (const loss::OutsideScan::Probe& probe : scan.probes) {
-    probes.push_back(fmt::format(R"({{"type": {}, "rows": {}, "mean_success": {}, "worst_success": {}}})",
-                                 quoted_text(probe.type), probe.rows, json_number(probe.mean_success),
-                                 json_number(probe.worst_success)));
-  }
   const std::vector<std::string> lines{
       fmt::format(R"("file": {}, "axis": "{}", "unit": "{}", "measure": "{}", "loss_unit": "{}")",
                   quoted_text(scan.origin), to_string(scan.axis), unit_of(scan.axis), to_string(scan.measure),
@@ -107,15 +119,8 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
       fmt::format(R"("failures": {{"events": {}, "rayleigh_r": {}, "rayleigh_p": {}, "h": {}, "h_p": {}}})",
                   found.failures.events, json_number(found.failures.length), json_number(found.failures.rayleigh_p),
                   json_number(found.failures.h), json_number(found.failures.h_p)),
-      fmt::format(R"("danger": {{"share": {}, "intervals": {}, "avoid": {}, "failing": [{}]}})",
-                  json_number(found.danger.share), list(danger, pad), list(avoid, pad), fmt::join(failing, ", ")),
-      fmt::format(
-          R"("cost": {{"mean_success": {}, "worst_success": {}, "mean_loss": {}, "worst_loss": {}, "worst_at": {}, "cvar05": {}, )"
-          R"("failing_share": {}, "stability": {}, "worst_phase_over_mean": {}, "flips": {}}})",
-          json_number(cost.mean_success), json_number(cost.worst_success), json_number(cost.mean_loss),
-          json_number(cost.worst_loss), json_number(cost.worst_at), json_number(cost.cvar05),
-          json_number(cost.failing_share), json_number(cost.stability), json_number(cost.worst_phase_over_mean),
-          cost.flips),
+      fmt::format(R"("danger": {})", danger_json(found, pad)),
+      fmt::format(R"("cost": {})", cost_json(found.cost)),
       fmt::format(
           R"("noise": {{"trend_p": {}, "trend_first": {}, "trend_last": {}, "serial_p": {}, "dispersion_p": {}}})",
           json_number(found.noise.trend_p), json_number(found.noise.first), json_number(found.noise.last),
@@ -127,9 +132,9 @@ std::string diagnosis_json(const DiagnosedScan& diagnosed, int indent) {
                   json_number(found.latency_typical_ms), json_number(found.latency_worst_ms),
                   period_json(found.latency)),
       fmt::format(R"("carries": {})", carries_json()),
-      fmt::format(R"("probes": {})", list(probes, pad)),
-      fmt::format(R"("mitigations": {})", list(mitigations, pad)),
-      fmt::format(R"("symptoms": {})", list(symptoms, pad)),
+      fmt::format(R"("probes": {})", list(scan.probes, probe_json, pad)),
+      fmt::format(R"("mitigations": {})", list(diagnosed.mitigations, mitigation_json, pad)),
+      fmt::format(R"("symptoms": {})", list(diagnosed.symptoms, symptom_json, pad)),
   };
   return fmt::format("{{\n{0}{1}\n{2}}}", pad, fmt::join(lines, ",\n" + pad), pad.substr(2));
 }
