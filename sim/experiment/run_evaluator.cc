@@ -133,6 +133,9 @@ RunResult RunEvaluator::evaluate(const Run& run) {
     evaluate_machine(run, setting, *model(run.setting.model), *gpu(run.setting), *scores, result);
   }
   for (const std::string& warning : schedule_warnings(run.setting)) result.warnings.push_back(warning);
+  if (run.setting.probe && !measure.position_scan) {
+    result.warnings.emplace_back("probe: not asked, since measure leaves position_scan out");
+  }
   const std::string unmeasurable = unmeasurable_reason(run.setting.sharing, inputs->info());
   if (!unmeasurable.empty()) result.warnings.push_back(unmeasurable);
   const bool is_timed = measure.time || run.setting.serving;

@@ -119,6 +119,14 @@ TEST_F(Schedule, SharedLayersHaveNoLossToShow) {
   EXPECT_THAT(result.warnings, ElementsAre(HasSubstr("not measurable")));
 }
 
+TEST_F(Schedule, AProbeThatNobodyAsksIsTold) {
+  const auto warned = [](const std::string& measure) {
+    return evaluated(newest_half("", measure + "\nprobe: {kind: factual, step: 64}")).warnings;
+  };
+  EXPECT_THAT(warned("[loss]"), ElementsAre(HasSubstr("leaves position_scan out")));
+  EXPECT_THAT(warned("[loss, position_scan]"), ::testing::IsEmpty());
+}
+
 TEST_F(Schedule, TheTextHoldsWhatDiffers) {
   EXPECT_EQ(schedule_text(newest_half("").runs[0].setting), "");
   EXPECT_EQ(schedule_text(newest_half(", prefill_chunk: 8, decode: {target: 3, every: 2}").runs[0].setting),
