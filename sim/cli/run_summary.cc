@@ -260,6 +260,26 @@ std::string extrapolation_text(const Summary& summary) {
   return out;
 }
 
+/// Each warning once, with the runs that have it where there are several.
+std::string warnings_text(const Summary& summary) {
+  std::map<std::string, std::vector<std::int64_t>> runs_of;
+  for (std::size_t run = 0; run < summary.num_runs; ++run) {
+    if (const std::string warning = summary.text("warnings", run); !warning.empty())
+      runs_of[warning].push_back(summary.run_numbers[run]);
+  }
+  constexpr std::size_t kMostNamed = 4;
+  std::string out;
+  for (auto& [warning, runs] : runs_of) {
+    const std::size_t others = runs.size() - std::min(runs.size(), kMostNamed);
+    runs.resize(runs.size() - others);
+    out += fmt::format("warning: {}{}\n", warning,
+                       summary.num_runs == 1 ? ""
+                                             : fmt::format(" (run {}{})", fmt::join(runs, ", "),
+                                                           others > 0 ? fmt::format(" and {} more", others) : ""));
+  }
+  return out;
+}
+
 /// The run whose phase profile is worth a look: the one with a period whose worst loss its mean hides most.
 std::optional<std::size_t> run_to_plot(const Summary& summary) {
   std::optional<std::size_t> best;
@@ -278,11 +298,7 @@ std::string run_summary_text(const std::string& path, bool use_color) {
   const Summary summary = read_summary(file);
   const std::vector<ShownColumn> shown = shown_columns(summary);
   std::string out = table_of(summary, shown).text() + uncompressed_line(summary);
-  std::set<std::string> warnings;
-  for (std::size_t run = 0; run < summary.num_runs; ++run) {
-    if (const std::string warning = summary.text("warnings", run); !warning.empty()) warnings.insert(warning);
-  }
-  for (const std::string& warning : warnings) out += fmt::format("warning: {}\n", warning);
+  out += warnings_text(summary);
   out += extrapolation_text(summary);
   const std::optional<std::size_t> plotted = run_to_plot(summary);
   if (plotted) {

@@ -171,6 +171,13 @@ def test_identity_loses_exactly_nothing_whatever_the_block_and_page_size(tmp_pat
                 assert (run_group[f"loss/{name}"][:] == 0).all()
 
 
+def test_a_warning_of_several_runs_names_them(tmp_path):
+    # 8 x 4 GiB of KV fit beside 15 GiB of weights on an H100 of 79.7 GiB, not on an L40S of 45.
+    path = experiment(tmp_path, "sweep: {gpu: [h100-sxm, l40s]}\n", compression={}, measure=["memory"], context_tokens=32768, batch=8)
+    shown = kvtide("run", path, "-o", tmp_path / "t.h5").stdout
+    assert [line.endswith("(run 1)") for line in shown.splitlines() if line.startswith("warning: batch 8 does not fit")] == [True]
+
+
 def test_block_larger_than_the_context_is_one_protected_block_with_a_warning(tmp_path):
     done, out = run(tmp_path, f"compression: {{block_size: 4096, stages: {json.dumps(EVICT)}}}")
     assert done.returncode == 0, done.stderr
