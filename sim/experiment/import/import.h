@@ -11,11 +11,11 @@ inline constexpr const char* kStandInGpu = "h100-sxm";
 
 /// What the user knows besides.
 struct ImportHints {
-  std::string stack;  ///< empty: recognised
-  std::string model;  ///< a name or a config.json; empty: the stack's model, mapped to a shipped one
-  std::string gpu;    ///< empty: kStandInGpu
-  std::string trace;
-  std::string requests;  ///< the server's traffic, a CSV as `workload: {requests: ...}` takes it; empty: not known
+  std::string stack = {};  ///< empty: recognised
+  std::string model = {};  ///< a name or a config.json; empty: the stack's model, mapped to a shipped one
+  std::string gpu = {};    ///< empty: kStandInGpu
+  std::string trace = {};
+  std::string requests = {};  ///< the server's traffic, a CSV as `workload: {requests: ...}` takes it; empty: not known
 };
 
 /// @param text  of at most 4 MiB
