@@ -63,11 +63,13 @@ class Inspector {
     }
   }
 
+  /// `value` stays as it is where the number found is not allowed.
   void read_integer(const char* name, std::int64_t low, std::int64_t high, std::int64_t& value) {
     attempt([&] {
-      value = file_.integer_attribute("/", name);
-      if (value < low || value > high)
-        add(fmt::format("/@{}", name), fmt::format("expected {}..{}, found {}", low, high, value));
+      const std::int64_t found = file_.integer_attribute("/", name);
+      if (found < low || found > high)
+        return add(fmt::format("/@{}", name), fmt::format("expected {}..{}, found {}", low, high, found));
+      value = found;
     });
   }
 
@@ -131,6 +133,7 @@ class Inspector {
   }
 
   void read_layers() {
+    if (layout_.info.num_model_layers == 0) return;  // not known how many may be named
     attempt([&] {
       std::vector<std::int64_t>& layers = layout_.info.layers;
       if (file_.info("/layers").num_elements() > static_cast<std::uint64_t>(kMaxTraceLayers))

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 
 #include "attention/synthetic.h"
@@ -133,6 +134,9 @@ TEST_F(TraceValidation, EveryWrongAttributeIsNamed) {
   EXPECT_THAT(integer("n_context", 10), IsEmpty());
   EXPECT_THAT(integer("n_context", 11), ElementsAre(HasSubstr("/@n_context: 11 context tokens of 10")));
   EXPECT_THAT(integer("n_layers_model", 3), IsEmpty());
+  // A number that is not allowed bounds no layer (-2^63 - 1 would overflow).
+  EXPECT_THAT(integer("n_layers_model", std::numeric_limits<std::int64_t>::min()),
+              ElementsAre(HasSubstr("/@n_layers_model: expected 1..1024, found -9223372036854775808")));
   EXPECT_THAT(integer("n_layers_model", 2), ElementsAre(HasSubstr("/layers: expected ascending layers in 0..1")));
   const auto number = [this](const char* name, double value) {
     return findings([&](SmallTrace& trace) { trace.numbers[name] = value; });
