@@ -295,6 +295,15 @@ TEST_F(Hdf5File, HugeDeclarationsAreRefusedBeforeAllocation) {
   EXPECT_THAT(error_of<InputError>([&] { (void)chunk.read_floats("/x", start, count); }), HasSubstr("chunks of"));
 }
 
+// 2^18 chunks are read as the zeros they stand for; 2^18 + 1 would need 2 MiB of index in a file of a few KiB.
+TEST_F(Hdf5File, MoreChunksThanTheFileCanIndexAreRefused) {
+  declare(in_folder("most.h5"), 1ULL << 19, 2);
+  EXPECT_EQ(InputFile(in_folder("most.h5")).read_doubles("/x").size(), 1ULL << 19);
+  declare(in_folder("more.h5"), (1ULL << 19) + 1, 2);
+  const InputFile more(in_folder("more.h5"));
+  EXPECT_THAT(error_of<InputError>([&] { (void)more.read_doubles("/x"); }), HasSubstr("declares 262145 chunks"));
+}
+
 TEST_F(Hdf5File, NumElementsSaturates) {
   EXPECT_EQ((DatasetInfo{ElementType::float32, {1ULL << 40, 1ULL << 40}}.num_elements()),
             std::numeric_limits<std::uint64_t>::max());

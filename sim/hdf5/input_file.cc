@@ -29,6 +29,9 @@ constexpr std::uint64_t kMaxChunkBytes = 1ULL << 28;
 /// times the file's bytes was never written. Below this size the check is not worth refusing an honest fill value.
 constexpr std::uint64_t kBestDeflateRatio = 1032;
 constexpr std::uint64_t kUncheckedBytes = 1ULL << 26;
+/// A chunk's place in the file's index takes 8 bytes at least (HDF5 format 3.0, VII.B), and over 200 in the library's memory.
+constexpr std::uint64_t kLeastChunkEntry = 8;
+constexpr std::uint64_t kUncheckedChunks = 1ULL << 18;
 constexpr std::uint64_t kMaxAttributeElements = 4096;
 constexpr std::size_t kMaxFixedStringBytes = 1U << 20;
 
@@ -199,6 +202,14 @@ struct InputFile::Impl {
       chunk_factors.push_back(H5Tget_size(dataset.type.get()));
       if (const std::uint64_t chunk_bytes = saturating_product(chunk_factors); chunk_bytes > kMaxChunkBytes)
         fail(object, fmt::format("chunks of {} bytes, at most {} are allowed", chunk_bytes, kMaxChunkBytes));
+      std::vector<std::uint64_t> chunk_counts;
+      for (std::size_t axis = 0; axis < chunk.size(); ++axis) {
+        const std::uint64_t extent = dataset.info.shape[axis];
+        chunk_counts.push_back(extent / chunk[axis] + (extent % chunk[axis] != 0 ? 1 : 0));
+      }
+      const std::uint64_t chunks = saturating_product(chunk_counts);
+      if (chunks > kUncheckedChunks && chunks > file_bytes / kLeastChunkEntry)
+        fail(object, fmt::format("declares {} chunks, more than a file of {} bytes can hold", chunks, file_bytes));
     }
     if (declared > kUncheckedBytes && declared > most_bytes)
       fail(object, fmt::format("declares {} bytes, more than a file of {} bytes can hold", declared, file_bytes));
