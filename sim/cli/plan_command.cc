@@ -1,13 +1,18 @@
 #include <fmt/format.h>
 
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <thread>
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/interrupt_watch.h"
 #include "cli/plan_text.h"
 #include "cli/progress_line.h"
+#include "cli/resume_command.h"
 #include "cli/set_option.h"
 #include "cli/version.h"
 #include "hdf5/replaceable_output.h"
@@ -22,6 +27,53 @@ namespace {
 
 constexpr std::size_t kRows = 16;
 
+const char* what_is_counted(planning::SearchPart part) {
+  switch (part) {
+    case planning::SearchPart::judging:
+      return "candidates";
+    case planning::SearchPart::settling:
+      return "candidates counted with every request";
+    case planning::SearchPart::varying:
+      return "changed assumptions";
+  }
+  return "";
+}
+
+/// Wall time since the beginning; what is left is of the part that goes on.
+class PartClock {
+ public:
+  experiment::Progress progress(planning::SearchPart part, std::int64_t done, std::int64_t total) {
+    const auto now = std::chrono::steady_clock::now();
+    if (part_ != part) {
+      part_ = part;
+      part_start_ = last_;
+    }
+    last_ = now;
+    const std::chrono::duration<double> elapsed = now - start_, of_part = now - part_start_;
+    experiment::Progress progress;
+    progress.done = done;
+    progress.total = total;
+    progress.elapsed_seconds = elapsed.count();
+    if (done > 0)
+      progress.remaining_seconds = of_part.count() / static_cast<double>(done) * static_cast<double>(total - done);
+    return progress;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point part_start_ = start_, last_ = start_;
+  planning::SearchPart part_ = planning::SearchPart::judging;
+};
+
+/// What an interrupted plan leaves, and the command that goes on with it.
+std::string last_words(const Arguments& arguments, std::int64_t num_judged, std::size_t num_candidates) {
+  const auto output = arguments.text("output");
+  if (!output) return "interrupted: nothing is kept (with -o FILE.h5 the candidates judged are, for --resume)";
+  constexpr std::array kOptions{"set", "emit", "no-sensitivity"};
+  return fmt::format("interrupted: {} of {} candidates are kept (in {}.candidates); the rest: {} --resume", num_judged,
+                     num_candidates, *output, command_again("plan", arguments, *output, kOptions));
+}
+
 int run(const Arguments& arguments) {
   const std::optional<std::string> stack = arguments.text("emit");
   if (stack && *stack != "vllm" && *stack != "sglang" && *stack != "trtllm") {
@@ -32,16 +84,17 @@ int run(const Arguments& arguments) {
   planning::PlanOutcome outcome;
   std::vector<planning::Variation> variations;
   {
+    const auto output = arguments.text("output");
+    std::atomic<std::int64_t> num_judged{0};
+    const InterruptWatch watch([&] { return last_words(arguments, num_judged.load(), plan.num_candidates()); });
     ProgressLine line(arguments.has("quiet"));
     planning::SearchOptions options;
     options.jobs = arguments.integer("jobs", 1, 4096).value_or(cores);
-    options.on_progress = [&](std::int64_t done, std::int64_t total) {
-      experiment::Progress progress;
-      progress.done = done;
-      progress.total = total;
-      line.show(progress);
+    options.on_progress = [&, clock = PartClock{}](planning::SearchPart part, std::int64_t done,
+                                                   std::int64_t total) mutable {
+      if (part == planning::SearchPart::judging) num_judged.store(done);
+      line.show(clock.progress(part, done, total), what_is_counted(part));
     };
-    const auto output = arguments.text("output");
     std::optional<planning::CandidateJournal> journal;
     if (output) {
       std::error_code failure;
@@ -58,7 +111,6 @@ int run(const Arguments& arguments) {
     }
     outcome = planning::search(plan, options);
     if (!arguments.has("no-sensitivity") && !stack) {
-      options.on_progress = {};
       variations = planning::vary_assumptions(plan, outcome, options);
     }
   }

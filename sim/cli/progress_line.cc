@@ -21,7 +21,7 @@ ProgressLine::~ProgressLine() {
   if (has_line_) fmt::print(stderr, "\r\033[K");
 }
 
-void ProgressLine::show(const experiment::Progress& progress) {
+void ProgressLine::show(const experiment::Progress& progress, std::string_view what) {
   if (is_quiet_) return;
   const auto now = std::chrono::steady_clock::now();
   if (!is_terminal_ && now - last_ < std::chrono::seconds(10)) return;
@@ -29,7 +29,7 @@ void ProgressLine::show(const experiment::Progress& progress) {
   const std::string remaining =
       progress.remaining_seconds ? ", about " + format_duration(*progress.remaining_seconds) + " left" : "";
   const std::string failed = progress.failed > 0 ? fmt::format(", {} failed", progress.failed) : "";
-  const std::string line = fmt::format("{} of {} runs{}, {}{}", progress.done, progress.total, failed,
+  const std::string line = fmt::format("{} of {} {}{}, {}{}", progress.done, progress.total, what, failed,
                                        format_duration(progress.elapsed_seconds), remaining);
   if (is_terminal_) {
     fmt::print(stderr, "\r\033[K{}", line);

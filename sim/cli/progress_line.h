@@ -2,6 +2,8 @@
 // Progress of a long job on stderr: a moving line with ETA on a terminal, else one line every 10 s.
 
 #include <chrono>
+#include <string>
+#include <string_view>
 
 #include "experiment/executor.h"
 
@@ -14,7 +16,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  void show(const experiment::Progress& progress);
+  /// @param what  is counted: "3 of 10 runs, 0:12, about 0:28 left"
+  void show(const experiment::Progress& progress, std::string_view what = "runs");
 
  private:
   bool is_quiet_;

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include "base/whole_file.h"
 #include "cli/command.h"
 #include "cli/progress_line.h"
+#include "cli/resume_command.h"
 #include "cli/run_summary.h"
 #include "cli/set_option.h"
 #include "cli/shard_option.h"
@@ -57,24 +59,11 @@ void write_timeline(experiment::RunEvaluator& evaluator, const experiment::Run& 
   whole.put_in_place();
 }
 
-/// A word as a POSIX shell takes it: in single quotes where it holds more than letters, digits and _@%+=:,./-
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char letter : word) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return quoted + "'";
-}
-
 /// The command that computes the rest of an interrupted one: with all that decides what is computed.
 std::string command_to_resume(const Arguments& arguments, const std::string& output,
                               const std::optional<experiment::Shard>& shard) {
-  std::string command = fmt::format("kvtide run {} -o {}", shell_word(arguments.positional[0]), shell_word(output));
-  for (const char* option : {"set", "seed"}) {
-    const auto given = arguments.values.find(option);
-    if (given == arguments.values.end()) continue;
-    for (const std::string& value : given->second) command += fmt::format(" --{} {}", option, shell_word(value));
-  }
+  constexpr std::array kOptions{"set", "seed"};
+  std::string command = command_again("run", arguments, output, kOptions);
   if (shard) command += fmt::format(" --shard {}/{}", shard->index, shard->count);
   return command + " --resume";
 }

@@ -2,11 +2,16 @@
 
 import json
 import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import time
 
 import h5py
 import pytest
 
-from tested_program import SOURCE, kvtide
+from tested_program import PROGRAM, SOURCE, kvtide
 
 PLAN = """
 name: small
@@ -60,6 +65,34 @@ def test_resume_takes_only_candidates_of_the_same_plan(plan, tmp_path):
     journal.write_text("0123 1 2\nnot a line\n")
     again = json.loads(kvtide("plan", plan, "--quiet", "--json", "--no-sensitivity", "-o", output, "--resume").stdout)
     assert again["candidates"] == first["candidates"]
+
+
+def test_interrupt_names_what_is_kept_and_the_way_on(plan, tmp_path):
+    plan.write_text(plan.read_text().replace("[4, 16]", "[4, 8, 12, 16, 24, 32, 48, 64]").replace("requests: 200", "requests: 20000"))
+    output = tmp_path / "a plan.h5"
+    journal = pathlib.Path(f"{output}.candidates")
+    process = subprocess.Popen([PROGRAM, "plan", plan, "-o", output, "--set", "plan.rate=90 /s", "--no-sensitivity", "--jobs", "1"],
+                               stderr=subprocess.PIPE, text=True)  # fmt: skip
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (journal.exists() and journal.read_text().count("\n") >= 2):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    lines = journal.read_text().splitlines()
+    kept = int(re.search(r"interrupted: (\d+) of 16 candidates are kept", errors)[1])
+    assert 2 <= kept <= len(lines) <= kept + 1  # the one just written may not be counted yet
+    assert shlex.split(errors.split("the rest: ")[1]) == [
+        "kvtide", "plan", str(plan), "-o", str(output), "--set", "plan.rate=90 /s", "--no-sensitivity", "--resume"]
+
+
+def test_an_interrupt_without_a_file_says_that_nothing_is_kept(plan):
+    plan.write_text(plan.read_text().replace("requests: 200", "requests: 50000"))
+    process = subprocess.Popen([PROGRAM, "plan", plan], stderr=subprocess.PIPE, text=True)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted: nothing is kept (with -o FILE.h5" in errors
 
 
 def test_emitted_flags_are_those_of_the_choice(plan):

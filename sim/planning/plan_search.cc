@@ -146,7 +146,7 @@ void settle_replicas(const Plan& plan, const PlanOutcome& outcome, const MakeRep
 
 }  // namespace
 
-void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& make, std::int64_t jobs) {
+void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& make, const SearchOptions& options) {
   std::vector<Candidate*> ranked;
   for (Candidate& one : outcome.candidates) {
     if (one.is_feasible) ranked.push_back(&one);
@@ -156,7 +156,7 @@ void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& ma
   Candidate* best = nullptr;
   for (std::size_t first = 0; first < count; first += kSettledAtOnce) {
     const std::size_t wave = std::min(kSettledAtOnce, count - first);
-    in_parallel(wave, jobs, [&](std::size_t i) {
+    in_parallel(wave, options.jobs, [&](std::size_t i) {
       Candidate& one = *ranked[first + i];
       try {
         if (plan.goal == Goal::rate) {
@@ -170,6 +170,9 @@ void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& ma
         set_fleet(one, plan);
       }
     });
+    if (options.on_progress)
+      options.on_progress(SearchPart::settling, static_cast<std::int64_t>(first + wave),
+                          static_cast<std::int64_t>(count));
     for (std::size_t i = first; i < first + wave; ++i) {
       Candidate* one = ranked[i];
       if (one->is_exact && one->is_feasible && (best == nullptr || is_better(plan, outcome, *one, *best))) best = one;
@@ -256,7 +259,7 @@ class Listener {
     const std::lock_guard lock(mutex_);
     ++done_;
     if (options_.on_judged && !is_known && key != 0) options_.on_judged(key, one);
-    if (options_.on_progress) options_.on_progress(done_, total_);
+    if (options_.on_progress) options_.on_progress(SearchPart::judging, done_, total_);
   }
 
  private:
@@ -362,7 +365,7 @@ PlanOutcome search(const Plan& plan, const SearchOptions& options) {
   const MakeReplica make = [&](const Candidate& one) {
     return parts.replica_of(run_of(plan, plan.policies[one.policy], one), one, outcome);
   };
-  settle_choice(plan, outcome, make, options.jobs);
+  settle_choice(plan, outcome, make, options);
   mark_front(plan, outcome);
   outcome.kv_limit = limit_of_choice(parts, plain, uncompressed, outcome);
   return outcome;

@@ -48,9 +48,17 @@ struct PlanOutcome {
   double wanted_rate = 0;  ///< in the peak hour
 };
 
+/// What a plan's time goes into, in this order.
+enum class SearchPart : std::uint8_t {
+  judging,   ///< candidates, by a sample of their requests
+  settling,  ///< candidates that could be the choice, with every request
+  varying    ///< the contenders in each changed world (sensitivity.h)
+};
+
 struct SearchOptions {
   std::int64_t jobs = 1;
-  std::function<void(std::int64_t done, std::int64_t total)> on_progress{};
+  /// Told as a part goes on, one call at a time.
+  std::function<void(SearchPart part, std::int64_t done, std::int64_t total)> on_progress{};
   std::string build{};  ///< of this program: decides the result as well
   /// Asked before a candidate is judged, told after; one call at a time. `key`: of everything that decides the result.
   std::function<bool(std::uint64_t key, Candidate& candidate)> restore{};
@@ -70,7 +78,7 @@ using MakeReplica = std::function<std::unique_ptr<Replica>(const Candidate&)>;
 
 /// Counts the replicas of every candidate that could be the best one, or the rate of the best few, with every request on every replica;
 /// then chooses.
-void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& make, std::int64_t jobs);
+void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& make, const SearchOptions& options);
 
 /// a is the better choice for the goal; ties go to less loss, then to the one that comes first.
 [[nodiscard]] bool is_better(const Plan& plan, const PlanOutcome& outcome, const Candidate& a, const Candidate& b);

@@ -273,18 +273,32 @@ TEST_F(Search, ACandidateThatTurnsOutNotToRunLeavesTheOthers) {
   const Model model = load_model("smollm2-135m");
   gpu::Gpu gpu(profile_of(two, "l4"), outcome.policies[0].run.setting.fidelity);
   outcome.best = -1;
-  settle_choice(
-      two, outcome,
-      [&](const Candidate& one) {
-        if (one.index == 0) throw InputError("does not run");
-        experiment::Run run = run_of(two, two.policies[0], "l4", 1);
-        run.setting.serving->max_num_seqs = one.max_num_seqs;
-        return std::make_unique<Replica>(run, outcome.policies[0], model, gpu, outcome.traffic.longest, Calibration{});
-      },
-      2);
+  settle_choice(two, outcome,
+                [&](const Candidate& one) {
+                  if (one.index == 0) throw InputError("does not run");
+                  experiment::Run run = run_of(two, two.policies[0], "l4", 1);
+                  run.setting.serving->max_num_seqs = one.max_num_seqs;
+                  return std::make_unique<Replica>(run, outcome.policies[0], model, gpu, outcome.traffic.longest,
+                                                   Calibration{});
+                },
+                {.jobs = 2});
   EXPECT_EQ(outcome.best, 1);
   EXPECT_FALSE(outcome.candidates[0].is_feasible);
   EXPECT_EQ(outcome.candidates[0].reason, "does not run");
+}
+
+// 2 candidates, both possible, so that both are counted and are contenders; 4 assumptions both ways, bandwidth only in its own worlds.
+TEST_F(Search, EachPartTellsHowFarItIs) {
+  Plan two = plan("  rate: \"10 /s\"\n");
+  two.max_num_seqs = {8, 16};
+  std::map<SearchPart, std::pair<std::int64_t, std::int64_t>> seen;
+  SearchOptions options;
+  options.on_progress = [&](SearchPart part, std::int64_t done, std::int64_t total) { seen[part] = {done, total}; };
+  const PlanOutcome outcome = search(two, options);
+  (void)vary_assumptions(two, outcome, options);
+  ASSERT_EQ(seen.size(), 3U);
+  EXPECT_EQ(seen.at(SearchPart::judging), (std::pair<std::int64_t, std::int64_t>{2, 2}));
+  for (const auto& [part, progress] : seen) EXPECT_EQ(progress.first, progress.second) << static_cast<int>(part);
 }
 
 std::string text_of(const std::string& path) {

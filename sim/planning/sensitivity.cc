@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "base/error.h"
@@ -135,6 +136,8 @@ std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& out
   }
   GpusByBandwidth gpus = gpus_of(plan, outcome, contenders);
   std::vector<std::vector<Candidate>> judged(worlds.size(), std::vector<Candidate>(contenders.size()));
+  std::mutex mutex;
+  std::int64_t done = 0;
   in_parallel(contenders.size() * kBandwidths.size(), options.jobs, [&](std::size_t index) {
     const std::size_t c = index / kBandwidths.size();
     const double bandwidth = kBandwidths[index % kBandwidths.size()];
@@ -146,6 +149,10 @@ std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& out
     for (std::size_t w = 0; w < worlds.size(); ++w) {
       if (worlds[w].bandwidth != bandwidth) continue;
       judged[w][c] = judged_in(worlds[w], traffics[w], contender, replica, plan, outcome.wanted_rate);
+      const std::lock_guard lock(mutex);
+      ++done;
+      if (options.on_progress)
+        options.on_progress(SearchPart::varying, done, std::ssize(worlds) * std::ssize(contenders));
     }
   });
   std::vector<Variation> variations;
