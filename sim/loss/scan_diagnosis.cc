@@ -256,7 +256,10 @@ ScanDiagnosis diagnose(const OutsideScan& scan, const DiagnosisSettings& setting
   const double tokens = period * scan.tokens_per_unit();
   constexpr double kSmallestBlock = 16;
   if (!std::isnan(tokens)) {
-    auto size = static_cast<std::int64_t>(std::llround(tokens));
+    // Blocks are mostly multiples of 16: one that the scan cannot tell from the period found comes first.
+    const double usual = kSmallestBlock * std::round(tokens / kSmallestBlock);
+    const double reach = 2 * result.period.search.resolution * scan.tokens_per_unit();
+    auto size = static_cast<std::int64_t>(std::llround(std::abs(usual - tokens) <= reach ? usual : tokens));
     result.period.block_sizes.push_back(size);
     while (size % 2 == 0 && static_cast<double>(size) >= 2 * kSmallestBlock)
       result.period.block_sizes.push_back(size /= 2);

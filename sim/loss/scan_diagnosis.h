@@ -37,7 +37,7 @@ struct PeriodFinding {
   double smallest_dip = std::numeric_limits<
       double>::quiet_NaN();  ///< smallest_visible_dip() where nothing was found; in the unit of the values
   std::vector<std::int64_t>
-      block_sizes;        ///< tokens: the period and its halves down to 16; empty without a period in tokens
+      block_sizes;  ///< tokens: the period, or the multiple of 16 within two resolutions, and its halves down to 16; empty without a period in tokens
   std::string certainty;  ///< one line for people
   [[nodiscard]] bool is_found() const { return verdict == ScanVerdict::likely || verdict == ScanVerdict::level; }
 };

@@ -45,6 +45,19 @@ TEST(Diagnose, TenCyclesAreALevelAndThreeOnlyLikely) {
   EXPECT_EQ(three.period.block_sizes, (std::vector<std::int64_t>{64, 32, 16}));
 }
 
+// At 4 characters a token and step 8, 90 places: dips every 192 characters are told from 195 no better than by 8 / 2 / 2.7 = 1.5 each way.
+// 50 tokens, the other side, are 8 characters from 48.
+TEST(Diagnose, ABlockSizeIsAMultipleOf16WhereTheScanCannotTell) {
+  for (const auto& [characters, first] : {std::pair{192, 48}, {194, 48}, {200, 50}}) {
+    std::string text = "prefix_chars,correct,tokens\n";
+    for (int at = 0; at < 720; at += 8)
+      text += fmt::format("{},{},{}\n", at, at % characters < 32 ? 0 : 1, 1000 + at / 4);
+    const ScanDiagnosis found = diagnose(read(text));
+    ASSERT_FALSE(found.period.block_sizes.empty()) << characters << found.period.certainty;
+    EXPECT_EQ(found.period.block_sizes.front(), first) << found.period.search.period;
+  }
+}
+
 TEST(Diagnose, FewPlacesAskForMore) {
   const ScanDiagnosis few = diagnose(read(correct_scan(8, 8, 64, 8)));
   EXPECT_EQ(few.period.verdict, ScanVerdict::none);
