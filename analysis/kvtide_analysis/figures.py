@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import palette, views
+from . import palette, settings, views
 from .captions import jumps_in_words, phase_title, steps_in_words
 from .columns import loss_style, metric_title, write
 from .results import Results
@@ -38,7 +38,7 @@ def pareto(results: Results) -> Figure:
     for number, policy in enumerate(policies):
         chosen = [index for index in range(len(view.run)) if view.policy[index] == policy]
         traces.append({
-            "type": "scatter", "mode": "markers", "name": _legend_name(policy), "customdata": [int(view.run[index]) for index in chosen],
+            "type": "scatter", "mode": "markers", "name": settings.shortened(policy), "customdata": [int(view.run[index]) for index in chosen],
             "x": numbers(saving[chosen]), "y": numbers(view.worst[chosen]),
             "text": [f"{view.label[index]}<br>saves {write(view.saving[index], 'percent')}, worst "
                      f"{write(view.worst[index], style)}, mean {write(view.mean[index], style)}" for index in chosen],
@@ -58,11 +58,6 @@ def pareto(results: Results) -> Figure:
     # The legend above takes its rows, of about three names, from the plot's height.
     figure["layout"]["height"] = min(900, 420 + 22 * max(0, len(traces) // 3 - 2))
     return figure
-
-
-def _legend_name(policy: str, longest: int = 44) -> str:
-    """As much of both ends as a legend has room for: settings written out differ at either."""
-    return policy if len(policy) <= longest else f"{policy[:longest - 18]}…{policy[-17:]}"
 
 
 def position(results: Results, run: int, arrays) -> Figure:

@@ -31,7 +31,7 @@ def read_timeline(path: str) -> KernelTimeline:
                  "lane": _lane(names, event["pid"], event["tid"]), "step": int(event["args"]["step"]),
                  "is_critical": event["cat"] == "critical"} for event in events if event["ph"] == "X"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ResultsError(f"{path}: not a file of kvtide run --timeline: {error!r}") from error
+        raise ResultsError(f"{path}: not a file of kvtide run --timeline: {type(error).__name__}: {error}") from error
     except OSError as error:
         raise ResultsError(f"{path}: {error.strerror}") from error
     if not rows:

@@ -9,7 +9,7 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, PercentFormatter
 from matplotlib.transforms import Bbox
 
-from . import palette, views
+from . import palette, settings, views
 from .captions import phase_title
 from .columns import loss_style, metric_title
 from .machine_plots import missing, plot_memory, plot_timeline
@@ -77,7 +77,9 @@ def plot_catalogue(axes: Axes, results: Results) -> None:
     front = {view.policy[index] for index in view.front}
     labels = []
     for x, y, names in labelled:
-        text = names[0] if len(names) == 1 else ", ".join(names) if len(names) == 2 else f"{names[0]} and {len(names) - 1} more"
+        pair = ", ".join(names)
+        text = pair if len(names) <= 2 and len(pair) <= 44 else settings.shortened(names[0])
+        text += f" and {len(names) - 1} more" if len(names) > 1 and text != pair else ""
         labels.append(axes.annotate(text, (x, y), xytext=(3, 2), textcoords="offset points", fontsize=5.5,
                                     color="black" if names[0] in front else palette.GREY))
     if np.isfinite(time).any():

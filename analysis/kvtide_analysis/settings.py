@@ -117,6 +117,11 @@ def run_label(results: Results, run: int) -> str:
     return ", ".join(parts) or f"run {run}"
 
 
+def shortened(name: str, longest: int = 44) -> str:
+    """As much of both ends as a picture has room for: settings written out differ at either."""
+    return name if len(name) <= longest else f"{name[:longest - 18]}…{name[-17:]}"
+
+
 def warnings(results: Results) -> list[str]:
     """What a reader must know before trusting the figures; empty when there is nothing."""
     found = []

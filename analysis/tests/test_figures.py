@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from kvtide_analysis import figures, open_results, views
+from kvtide_analysis import figures, open_results, settings, views
 
 ALIAS = 2730.67  # s / |s/B - round(s/B)| for s = 131.072, B = 64: what 1,000 samples of 131,072 positions would show
 
@@ -153,8 +153,8 @@ def test_pareto_front_holds_what_none_beats_in_both():
 
 
 def test_pareto_leaves_its_plot_room_beside_long_names(demo_file):
-    assert figures._legend_name("evict 25 %") == "evict 25 %"
-    name = figures._legend_name("{block_size: 64, stages: [{evict: {scorer: attention_sum, keep_ratio: 0.5}}]}, h100-sxm")
+    assert settings.shortened("evict 25 %") == "evict 25 %"
+    name = settings.shortened("{block_size: 64, stages: [{evict: {scorer: attention_sum, keep_ratio: 0.5}}]}, h100-sxm")
     assert len(name) == 44 and name.startswith("{block_size: 64") and name.endswith("}, h100-sxm")
     figure = figures.pareto(open_results(demo_file))
     assert figure["layout"]["height"] >= 420 + 22 * (len(figure["data"]) // 3 - 2)

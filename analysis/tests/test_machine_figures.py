@@ -96,3 +96,10 @@ def test_a_file_that_is_no_timeline_is_said_so(tmp_path, text):
     (tmp_path / "t.json").write_text(text)
     with pytest.raises(ResultsError, match="t.json"):
         kernel_timeline.read_timeline(str(tmp_path / "t.json"))
+
+
+def test_a_results_file_is_no_timeline_and_its_bytes_are_not_printed(tmp_path):
+    (tmp_path / "t.h5").write_bytes(b"\x89HDF\r\n" + bytes(5000))
+    with pytest.raises(ResultsError, match="not a file of kvtide run --timeline") as error:
+        kernel_timeline.read_timeline(str(tmp_path / "t.h5"))
+    assert len(str(error.value)) < 300
