@@ -493,15 +493,19 @@ SearchOutcome search_beside_surrogates(const ScanSeries& series, const Scales& s
     }
     return rank_search(candidates, rankings, families);
   };
-  std::vector<AutoregressiveSurrogates> noise;
-  for (const std::vector<double>& scale : scales) {
-    std::vector<double> values = scale;
-    (void)line.remove(values);
-    noise.emplace_back(series.at, std::move(values), series.step(), seed);
-  }
-  SearchOutcome found =
-      searched(parabola, [&](std::size_t scale, std::vector<double>& values) { noise[scale].draw(values); });
+  // Noise as correlated as what `trend` leaves of the scan.
+  const auto searched_in_noise = [&](const Trend& trend) {
+    std::vector<AutoregressiveSurrogates> noise;
+    for (std::vector<double> values : scales) {
+      (void)trend.remove(values);
+      noise.emplace_back(series.at, std::move(values), series.step(), seed);
+    }
+    return searched(parabola, [&](std::size_t scale, std::vector<double>& values) { noise[scale].draw(values); });
+  };
+  SearchOutcome found = searched_in_noise(line);
   constexpr double kNoiseExplainsIt = 0.05;
+  // To a line alone a U is noise with a long memory, beside which what a parabola leaves is too calm to be chance.
+  if (found.p <= kNoiseExplainsIt) found.p = std::max(found.p, searched_in_noise(parabola).p);
   if (found.p > kNoiseExplainsIt) return found;
   std::vector<MovedStretches> stretches(kScales, MovedStretches(scales[1], seed));
   std::vector<std::size_t> order;
