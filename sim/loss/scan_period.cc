@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "loss/fold_index.h"
+#include "loss/period_range.h"
 #include "loss/scan_surrogates.h"
 
 namespace kvtide::loss {
@@ -131,6 +132,12 @@ std::vector<double> compressed_scale(const std::vector<double>& values) {
   return result;
 }
 
+/// Distance of the periods tried.
+double grain_of(const ScanSeries& series) {
+  const bool integral = std::all_of(series.at.begin(), series.at.end(), [](double at) { return at == std::floor(at); });
+  return integral ? 1.0 : series.step() / 8;
+}
+
 std::vector<double> periods_to_try(const ScanSeries& series, double known_period) {
   const double shortest = std::max(2.0, kPointsPerCycle * series.step());
   const double longest = series.extent() / 2;
@@ -140,8 +147,7 @@ std::vector<double> periods_to_try(const ScanSeries& series, double known_period
     if (known_period >= 2 * series.step() && known_period <= longest) result.push_back(known_period);
     return result;
   }
-  const bool integral = std::all_of(series.at.begin(), series.at.end(), [](double at) { return at == std::floor(at); });
-  const double grain = integral ? 1.0 : series.step() / 8;
+  const double grain = grain_of(series);
   double fine = 16;
   do {
     // Neighbours drift by a sixteenth of a cycle over the scan.
@@ -233,8 +239,7 @@ std::vector<Figures> figures_at_all(const std::vector<Candidate>& candidates, co
 /// What the search of a scan and of its surrogates comes to.
 struct SearchOutcome {
   double p = 1;
-  std::size_t place = 0;         ///< best candidate
-  std::vector<double> strength;  ///< [candidate] sum of the scan's standardised figures, for ties
+  std::size_t place = 0;  ///< best candidate
 };
 
 /// Which candidates are searched together: powers of two, since most block sizes are; all. A period asked for is in
@@ -290,12 +295,12 @@ std::vector<double> p_of_rows(const Search& search) {
 SearchOutcome rank_search(const std::vector<Candidate>& candidates, const std::array<Ranking, kScales>& rankings,
                           const std::vector<std::vector<bool>>& families) {
   SearchOutcome result;
-  result.strength.assign(candidates.size(), 0.0);
+  std::vector<double> strength(candidates.size(), 0.0);  // sum of the scan's standardised figures, for ties
   std::vector<Search> searches;
   for (const Ranking& ranking : rankings) {
     for (double Figures::*statistic : {&Figures::share, &Figures::agreement}) {
       const auto scores = standardised(ranking, statistic);
-      for (std::size_t c = 0; c < candidates.size(); ++c) result.strength[c] += scores[0][c];
+      for (std::size_t c = 0; c < candidates.size(); ++c) strength[c] += scores[0][c];
       for (const std::vector<bool>& family : families) {
         if (std::find(family.begin(), family.end(), true) != family.end())
           searches.push_back(search_family(scores, family));
@@ -310,9 +315,9 @@ SearchOutcome rank_search(const std::vector<Candidate>& candidates, const std::a
   for (const Search& search : searches) {
     const std::vector<double> p = p_of_rows(search);
     for (std::size_t row = 0; row < p.size(); ++row) smallest[row] = std::min(smallest[row], p[row]);
-    if (p[0] < best_p || (p[0] == best_p && result.strength[search.place] > best_strength)) {
+    if (p[0] < best_p || (p[0] == best_p && strength[search.place] > best_strength)) {
       best_p = p[0];
-      best_strength = result.strength[search.place];
+      best_strength = strength[search.place];
       result.place = search.place;
     }
   }
@@ -382,64 +387,6 @@ double gap_at_random(const ScanSeries& series) {
   return squares / (series.at.back() - series.at.front());
 }
 
-/// Periods closer than the sampling tells apart score alike: of those, a power of two, else the middle one.
-std::size_t centre_of_plateau(const std::vector<Candidate>& candidates, const std::vector<double>& strength,
-                              std::size_t place, double step, double extent) {
-  const double period = candidates[place].period;
-  const double reach = std::max(0.75 * step, step / std::max(1.0, extent / period - 1));
-  double best = strength[place];
-  for (std::size_t c = 0; c < candidates.size(); ++c) {
-    if (std::abs(candidates[c].period - period) <= reach) best = std::max(best, strength[c]);
-  }
-  std::vector<std::size_t> alike;
-  for (std::size_t c = 0; c < candidates.size(); ++c) {
-    if (std::abs(candidates[c].period - period) > reach) continue;
-    if (strength[c] >= 0.8 * best && is_power_of_two(candidates[c].period)) return c;
-    if (strength[c] >= 0.95 * best) alike.push_back(c);
-  }
-  return alike.empty() ? place : alike[alike.size() / 2];
-}
-
-/// Squared differences of neighbours in the order of their phase (Lafler and Kinman 1965): smallest where the fold is sharpest. Uneven
-/// places tell periods apart that even ones do not.
-double string_length(const ScanSeries& series, const std::vector<double>& values, double period) {
-  std::vector<std::pair<double, double>> fold;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double turns = (series.at[i] - series.at.front()) / period;
-    fold.emplace_back(turns - std::floor(turns + 1e-12), values[i]);
-  }
-  std::stable_sort(fold.begin(), fold.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  double sum = 0;
-  for (std::size_t i = 0; i < fold.size(); ++i) {
-    const double change = fold[i].second - fold[i > 0 ? i - 1 : fold.size() - 1].second;
-    sum += change * change;
-  }
-  return sum;
-}
-
-/// Of the candidates within two steps of the one at `place` that whose fold is sharpest; of equals a power of two, else the nearest.
-double sharpest_fold(const std::vector<Candidate>& candidates, const ScanSeries& series, std::vector<double> values,
-                     std::size_t place) {
-  (void)Trend(series.at, 1).remove(values);
-  const double found = candidates[place].period;
-  double best = found;
-  double shortest = string_length(series, values, found);
-  for (const Candidate& candidate : candidates) {
-    const double period = candidate.period;
-    if (std::abs(period - found) > 2 * series.step()) continue;
-    const double length = string_length(series, values, period);
-    const bool is_equal = std::abs(length - shortest) <= 1e-9 * shortest;
-    const bool is_better = is_equal && (is_power_of_two(period) != is_power_of_two(best)
-                                            ? is_power_of_two(period)
-                                            : std::abs(period - found) < std::abs(best - found));
-    if (is_better || (!is_equal && length < shortest)) {
-      best = period;
-      shortest = length;
-    }
-  }
-  return best;
-}
-
 /// A comb folds sharply on an integer part of its period too (dips 8 wide every 48 on 16), but its points one such part apart do not
 /// agree. @return `period` or the smallest multiple of it, where points `period` apart agree less than half as well as those a multiple
 /// apart
@@ -458,19 +405,19 @@ double fundamental(const ScanSeries& series, std::vector<double> values, double 
   return period * static_cast<double>(first - agreement.begin() + 1);
 }
 
-/// The period that the best candidate stands for: alike ones may lie beside it, and a part or a multiple may score best.
+/// The period that a candidate stands for, of which it may be a part or a multiple, and those that fit as well.
 /// @param values  on the compressed scale
-/// @param is_known  the period was asked for
-double refined_period(const std::vector<Candidate>& candidates, const SearchOutcome& found, const ScanSeries& series,
-                      const std::vector<double>& values, bool is_known) {
-  const double step = series.step();
-  const std::size_t place = centre_of_plateau(candidates, found.strength, found.place, step, series.extent());
-  double period = candidates[place].period;
-  if (is_known) return period;
-  if (gap_at_random(series) > step * (1 + 1e-6)) period = sharpest_fold(candidates, series, values, place);
-  period = fundamental(series, values, period, candidates.back().period);
-  while (std::fmod(period, 2) == 0 && period / 2 >= 2 * step && halves_agree(series, values, period)) period /= 2;
-  return period;
+PeriodRange refined_period(double candidate, const ScanSeries& series, const std::vector<double>& values,
+                           double longest) {
+  std::vector<double> flat = values;
+  (void)Trend(series.at, 1).remove(flat);
+  const double grain = grain_of(series);
+  PeriodRange range = period_range(series, flat, fundamental(series, values, candidate, longest), grain);
+  double period = range.period;
+  while (std::fmod(period, 2) == 0 && period / 2 >= 2 * series.step() && halves_agree(series, values, period))
+    period /= 2;
+  if (period < range.period) range = period_range(series, flat, period, grain);
+  return range;
 }
 
 /// [scale][point] the values, and compressed.
@@ -546,12 +493,16 @@ ScanPeriod search_scan_period(const ScanSeries& whole, std::uint64_t seed, doubl
   const SearchOutcome found = search_beside_surrogates(series, scales, candidates, is_known, seed);
   result.p = found.p;
   result.surrogates = kSurrogates;
-  result.period = refined_period(candidates, found, series, scales[1], is_known);
+  const double candidate = candidates[found.place].period;
+  const PeriodRange range = is_known ? PeriodRange{candidate, candidate, candidate}
+                                     : refined_period(candidate, series, scales[1], result.longest_searched);
+  result.period = range.period;
   std::vector<double> values = series.value;
   const double squares = Trend(series.at, 1).remove(values);
   const Figures figures = figures_of(candidate_at(result.period, series, series.step()), values, squares);
   result.cycles = series.extent() / result.period;
-  result.resolution = gap_at_random(series) / 2 / std::max(1.0, result.cycles - 1);
+  result.resolution = std::max({gap_at_random(series) / 2 / std::max(1.0, result.cycles - 1), range.high - range.period,
+                                range.period - range.low});
   result.phase_share = figures.share;
   result.agreement = figures.agreement;
   return result;

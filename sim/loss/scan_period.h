@@ -33,7 +33,8 @@ struct ScanSeries {
 struct ScanPeriod {
   double period =
       std::numeric_limits<double>::quiet_NaN();  ///< the best candidate, whether or not it convinces; NaN: none to try
-  double resolution = 0;   ///< half the mean gap that a boundary falls into, over the cycles between first and last
+  double resolution =
+      0;  ///< to the farthest period that fits as well (period_range.h); at least half the mean gap that a boundary falls into, over the cycles between first and last
   double cycles = 0;       ///< extent / period
   double phase_share = 0;  ///< of variance explained by the phase, at the period
   double agreement = 0;    ///< of points one period apart; 1: equal

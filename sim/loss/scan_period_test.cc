@@ -65,6 +65,20 @@ TEST(ScanPeriod, AnyBlockSizeIsFoundWithinItsResolution) {
   }
 }
 
+// A step that divides the period, the dips begin off the step: three thirds of 128 are 43 each, and 3 x 43 is 129. Eight cycles at step 8 leave
+// one token of doubt (period_range_test.cc).
+TEST(ScanPeriod, AMultipleOfAShorterFoldIsRoundedOnce) {
+  const ScanPeriod found = search_scan_period(comb(evenly(128, 8, 471), 92, 128, 32, 0), 1);
+  EXPECT_EQ(found.period, 128);
+  EXPECT_EQ(found.resolution, 1);
+}
+
+// 33 beside 32: over five cycles they part by 4, two steps.
+TEST(ScanPeriod, APowerOfTwoIsNamedOnlyWhereItFits) {
+  EXPECT_EQ(search_scan_period(comb(evenly(82, 2), 11, 33, 8, 0), 1).period, 33);
+  EXPECT_EQ(search_scan_period(comb(evenly(82, 2), 11, 32, 8, 0), 1).period, 32);
+}
+
 TEST(ScanPeriod, UnevenPlacesAndYesOrNoAnswersWillDo) {
   ScanSeries series = comb(scattered(160, 640, 5), 0, 64, 16, 0, 2);
   for (double& value : series.value) value = value > 5 ? 1 : 0;
