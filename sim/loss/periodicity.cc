@@ -47,6 +47,14 @@ std::pair<std::size_t, std::size_t> open_stretch(const PeriodQuestion& question)
   return longest;
 }
 
+/// Does nothing but rounding vary? Losses are replayed in float32.
+bool is_flat(std::span<const double> values) {
+  if (values.empty()) return true;
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  constexpr double kRounding = 1e-6;
+  return *high - *low <= kRounding * std::max(std::abs(*low), std::abs(*high));
+}
+
 double offset_of_boundary(double boundary, double period) {
   const double offset = std::fmod(period - boundary, period);
   return offset < 0 ? offset + period : offset;
@@ -210,9 +218,10 @@ PeriodVerdict find_period(const PeriodQuestion& question) {
   // Without a replay's jumps a level that repeats goes first: both edges of a dip are jumps, and a grid that holds both is finer than
   // the period (dips 20 wide every 96: grid 4).
   const bool is_outside = question.head_mass_loss == nullptr;
-  if (exact_rule(evidence, question, verdict) || (is_outside && level_rule(evidence, question, verdict)) ||
-      edge_rule(evidence, question, verdict) || (!is_outside && level_rule(evidence, question, verdict)) ||
-      short_rule(evidence, question, verdict)) {
+  if (exact_rule(evidence, question, verdict)) return verdict;
+  if (!is_flat(evidence.open) &&
+      ((is_outside && level_rule(evidence, question, verdict)) || edge_rule(evidence, question, verdict) ||
+       (!is_outside && level_rule(evidence, question, verdict)) || short_rule(evidence, question, verdict))) {
     return verdict;
   }
   verdict.certainty = verdict.edges > 0 && verdict.edges < kMinEdges

@@ -112,6 +112,19 @@ TEST(FindPeriod, FewEdgesAreLikelyAndFewerNothing) {
   EXPECT_EQ(with_jumps({64, 128}).kind, PeriodKind::none);
 }
 
+// Everything between the protected ends is lost: L is 1 there but for the rounding of float32, 6e-8 of it.
+TEST(FindPeriod, RoundingHasNone) {
+  const auto lost = [](double deviation) {
+    std::vector<double> loss;
+    RandomStream random(3, "test.rounding");
+    for (std::int64_t j = 0; j < 192; ++j)
+      loss.push_back(1 - deviation * (0.8 * (j / 38 % 2) + 0.2 * random.uniform()));
+    return verdict_of_scan(loss);
+  };
+  EXPECT_EQ(lost(6e-8).kind, PeriodKind::none);
+  EXPECT_EQ(lost(6e-2).kind, PeriodKind::likely);  // the other side: the same shape where it is a loss
+}
+
 TEST(FindPeriod, TokenLevelTopKHasNone) {
   const Profiles masks = block_masks(2000, 1, 0, 6);
   const PeriodVerdict verdict = verdict_of(masks);
