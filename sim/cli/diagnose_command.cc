@@ -100,10 +100,12 @@ void print_certainty(const DiagnosedScan& diagnosed) {
   }
 }
 
-std::string residues_text(const std::vector<loss::Interval>& intervals) {
+std::string residues_text(const std::vector<loss::Interval>& intervals, double period) {
   std::vector<std::string> residues;
-  for (const loss::Interval& one : intervals) {
-    residues.push_back(fmt::format("{:g} to below {:g}", std::floor(one.begin), std::ceil(one.end)));
+  for (const loss::Interval& interval : intervals) {
+    for (const loss::Interval& one : loss::within_one_turn(interval, period)) {
+      residues.push_back(fmt::format("{:g} to below {:g}", std::floor(one.begin), std::ceil(one.end)));
+    }
   }
   return fmt::format("{}", fmt::join(residues, ", "));
 }
@@ -112,8 +114,8 @@ std::string residues_text(const std::vector<loss::Interval>& intervals) {
 void print_danger(const DiagnosedScan& diagnosed) {
   const loss::ScanDiagnosis& found = diagnosed.diagnosis;
   if (found.period.is_found()) {
-    const std::string fails = residues_text(found.danger.intervals);
-    const std::string avoid = residues_text(found.danger.avoid);
+    const std::string fails = residues_text(found.danger.intervals, found.danger.period);
+    const std::string avoid = residues_text(found.danger.avoid, found.danger.period);
     if (fails.empty()) {
       fmt::print("danger      {}\n", found.failing.empty()
                                          ? "nowhere below one half"

@@ -85,6 +85,11 @@ std::vector<Interval> to_avoid(const OutsideScan& scan, const DangerZone& zone, 
 
 }  // namespace
 
+std::vector<Interval> within_one_turn(const Interval& interval, double period) {
+  if (interval.end <= period + 1e-9) return {interval};
+  return {{interval.begin, period}, {0, interval.end - period}};
+}
+
 Interval DangerZone::longest_safe() const {
   if (avoid.empty()) return {0, period};
   Interval longest;

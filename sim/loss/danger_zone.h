@@ -21,6 +21,9 @@ struct Interval {
   [[nodiscard]] double length() const { return end - begin; }
 };
 
+/// The same residues with none beyond the period: two parts where the interval wraps. Example: [112, 176) mod 128: [112, 128), [0, 48).
+[[nodiscard]] std::vector<Interval> within_one_turn(const Interval& interval, double period);
+
 struct DangerZone {
   double period = 0;
   double bin_width = 0;

@@ -43,6 +43,12 @@ TEST(DangerZone, IntervalMayWrap) {
   ASSERT_EQ(zone.avoid.size(), 1U);
   EXPECT_EQ(zone.avoid[0].begin, 60);
   EXPECT_EQ(zone.avoid[0].end, 70);
+  const std::vector<Interval> parts = within_one_turn(zone.avoid[0], 64);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0].end, 64);
+  EXPECT_EQ(parts[1].begin, 0);
+  EXPECT_EQ(parts[1].end, 6);
+  EXPECT_EQ(within_one_turn({60, 64}, 64).size(), 1U);
 }
 
 TEST(DangerZone, NowhereAndEverywhereAreTheEnds) {
@@ -96,6 +102,16 @@ TEST(PaddingOutOfDanger, ReachesTheFirstSafeResidue) {
   const DangerZone wrapped = danger_by_phase(scan_of(256, 2, 64, 60, 6), 64);
   EXPECT_EQ(padding_out_of_danger(wrapped, 62), 8);
   EXPECT_EQ(padding_out_of_danger(wrapped, 2), 4);
+}
+
+// Residues 60..63 and 0..5 fail: no residue is 69.
+TEST(Mitigations, RulesNameResiduesOfOneTurn) {
+  const OutsideScan scan = scan_of(400, 2, 64, 60, 6);
+  const ScanDiagnosis diagnosis = diagnose(scan);
+  ASSERT_EQ(diagnosis.period.search.period, 64);
+  const auto found = mitigations_for(scan, diagnosis, {});
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found.front().action, ::testing::HasSubstr("mod 64: 60 to 63 and 0 to 5 -> at least 6"));
 }
 
 TEST(Mitigations, PricesAreThoseOfTheScan) {

@@ -1,6 +1,7 @@
 #include "loss/scan_mitigation.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -69,7 +70,11 @@ void add_padding(const Situation& now, double current, double beside, std::vecto
   needed.mean_bytes = now.bytes(needed.mean_units);
   std::string rules;
   for (const Interval& interval : now.zone.avoid) {
-    rules += fmt::format("{}{:g} to {:g} -> at least {:g}", rules.empty() ? "" : ", ", interval.begin, interval.end - 1,
+    std::vector<std::string> places;
+    for (const Interval& part : within_one_turn(interval, now.period)) {
+      places.push_back(fmt::format("{:g} to {:g}", part.begin, part.end - 1));
+    }
+    rules += fmt::format("{}{} -> at least {:g}", rules.empty() ? "" : ", ", fmt::join(places, " and "),
                          modulo(interval.end, now.period));
   }
   needed.action = fmt::format("pad only places that are dangerous mod {:g}: {}", now.period, rules);
