@@ -412,6 +412,17 @@ TEST(Import, HostileTextEndsInAMessageOrAResult) {
   EXPECT_THAT(error_of("vllm --block-size 99999999999999999999"), HasSubstr("block_size"));
 }
 
+TEST(Import, TypesOfTheModelAndUsualSwitchesAreRead) {
+  for (const char* stack : {"vllm serve M --dtype ", "sglang -> --dtype "}) {
+    EXPECT_THAT(imported(std::string(stack) + "bfloat16").not_understood, IsEmpty()) << stack;
+    EXPECT_THAT(imported(std::string(stack) + "bfloat16").left_out, IsEmpty()) << stack;
+    EXPECT_THAT(imported(std::string(stack) + "float32").left_out, Contains(HasSubstr("twice the bytes"))) << stack;
+  }
+  const Imported llama = imported("llama-server -m m.gguf -c 4096 -fa -ngl 99");
+  EXPECT_THAT(llama.not_understood, IsEmpty());
+  EXPECT_THAT(llama.left_out, Contains(HasSubstr("layers on the GPU")));
+}
+
 // vllm's human_readable_int(): '1k' -> 1,000, '1K' -> 1,024, '25.6k' -> 25,600. 2^50 = 1024^5 is the most: 1,024 T.
 TEST(WholeNumber, TakesCommasAndOneUnit) {
   EXPECT_EQ(whole_number("131,072"), 131072);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "experiment/import/stack_text.h"
 
 namespace kvtide::experiment {
 
@@ -22,6 +23,14 @@ void set_kv_dtype(const std::string& option, const std::string& dtype, const std
     return;
   }
   throw InputError(fmt::format("import: {}: expected one of {}, got \"{}\"", option, fmt::join(names, ", "), dtype));
+}
+
+void note_model_dtype(const StackText& text, Imported& imported) {
+  const std::string dtype = text.value({"dtype"}).value_or("auto");
+  if (dtype == "float" || dtype == "float32") {
+    imported.left_out.push_back(fmt::format(
+        "dtype {}: weights and a cache of the model's own type take twice the bytes they have here", dtype));
+  }
 }
 
 }  // namespace kvtide::experiment

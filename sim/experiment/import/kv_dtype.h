@@ -18,4 +18,7 @@ struct KvDtype {
 void set_kv_dtype(const std::string& option, const std::string& dtype, const std::vector<KvDtype>& known,
                   Imported& imported);
 
+/// --dtype of the model: 16 bits are what is simulated, 32 are said.
+void note_model_dtype(const StackText& text, Imported& imported);
+
 }  // namespace kvtide::experiment

@@ -78,6 +78,10 @@ Imported read(const StackText& text) {
                     "lost before, and it is not carried over",
                     text.value({"keep"}).value_or("0")));
   }
+  (void)text.value({"flash_attn", "fa"});  // another kernel over the same cache
+  if (text.value({"n_gpu_layers", "gpu_layers", "ngl"})) {
+    imported.left_out.emplace_back("layers on the GPU: here all of them are, with their caches");
+  }
   if (text.is_true({"swa_full"})) imported.keeps.emplace_back("--swa-full: sliding layers keep the whole context");
   return imported;
 }

@@ -59,6 +59,7 @@ Imported read(const StackText& text) {
   imported.keeps.push_back(
       fmt::format("page_size {}: tokens allocated together; nothing in a page is compressed", imported.page_size));
   set_kv_dtype("kv_cache_dtype", text.value({"kv_cache_dtype"}).value_or("auto"), dtypes(), imported);
+  note_model_dtype(text, imported);
   imported.context_tokens = text.integer({"context_length"});
   imported.tensor_parallel = text.integer({"tp", "tp_size", "tensor_parallel_size"}).value_or(1);
   imported.pipeline_parallel = text.integer({"pp", "pp_size", "pipeline_parallel_size"}).value_or(1);

@@ -69,6 +69,7 @@ Imported read(const StackText& text) {
       "block_size {}: the page in which the cache is allocated; a page is kept whole, nothing in it is compressed",
       imported.page_size));
   set_kv_dtype("kv_cache_dtype", text.value({"kv_cache_dtype", "cache_dtype"}).value_or("auto"), dtypes(), imported);
+  note_model_dtype(text, imported);
   imported.context_tokens = text.integer({"max_model_len", "max_seq_len"});
   imported.tensor_parallel = text.integer({"tensor_parallel_size", "tp"}).value_or(1);
   imported.pipeline_parallel = text.integer({"pipeline_parallel_size", "pp"}).value_or(1);
