@@ -17,8 +17,8 @@ import time
 
 from seeds import HDF5_READERS, make_seeds, words
 
-# Beyond these an input counts as a finding.
-TIMEOUT_S = 25
+# Beyond these an input counts as a finding. Seconds pass on a wall clock, of a sanitized program on a machine that may have other work.
+TIMEOUT_S = 90
 MEMORY_MB = 2048
 ALLOCATION_MB = 1024
 # Files of HDF5 are first tried in a child of 20 s; the library itself leaks what it took for a file that it then refuses.
@@ -28,7 +28,7 @@ SLICE_S = 120
 
 def run_slice(program, corpus, dictionary, findings, seconds, is_binary):
     """@return (exit code, processor seconds, output)"""
-    command = [str(program), str(corpus), f"-max_total_time={seconds}", f"-timeout={TIMEOUT_S if not is_binary else 90}",
+    command = [str(program), str(corpus), f"-max_total_time={seconds}", f"-timeout={TIMEOUT_S}",
                f"-rss_limit_mb={MEMORY_MB}", f"-malloc_limit_mb={ALLOCATION_MB}", f"-artifact_prefix={findings}/{program.name}-",
                f"-max_len={1 << 20 if is_binary else 1 << 15}", "-print_final_stats=1", "-verbosity=1", "-reload=0"]  # fmt: skip
     if is_binary:
