@@ -295,6 +295,13 @@ TEST_F(Hdf5File, HugeDeclarationsAreRefusedBeforeAllocation) {
   EXPECT_THAT(error_of<InputError>([&] { (void)chunk.read_floats("/x", start, count); }), HasSubstr("chunks of"));
 }
 
+// 2^26 + 1 numbers of 8 bytes are over 512 MiB, whatever they take in the file.
+TEST_F(Hdf5File, MoreNumbersThanHalfAGibibyteAreRefused) {
+  declare(in_folder("numbers.h5"), (1ULL << 26) + 1, 1ULL << 20);
+  const InputFile file(in_folder("numbers.h5"));
+  EXPECT_THAT(error_of<InputError>([&] { (void)file.read_doubles("/x"); }), HasSubstr("at most 67108864 are allowed"));
+}
+
 // 2^18 chunks are read as the zeros they stand for; 2^18 + 1 would need 2 MiB of index in a file of a few KiB.
 TEST_F(Hdf5File, MoreChunksThanTheFileCanIndexAreRefused) {
   declare(in_folder("most.h5"), 1ULL << 19, 2);

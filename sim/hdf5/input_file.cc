@@ -22,6 +22,8 @@ using internal::QuietLibrary;
 
 /// One KV head of the longest trace: 1,048,576 tokens of 512 channels.
 constexpr std::uint64_t kMaxElementsPerRead = 1ULL << 29;
+/// Numbers of 8 bytes are read whole: 64 for each token of the longest trace, 512 MiB.
+constexpr std::uint64_t kMaxNumbersPerRead = 1ULL << 26;
 constexpr std::uint64_t kMaxStringsPerRead = 1ULL << 22;
 /// A filtered chunk is inflated whole, whatever part of it is asked for.
 constexpr std::uint64_t kMaxChunkBytes = 1ULL << 28;
@@ -396,7 +398,7 @@ std::vector<double> InputFile::read_doubles(const std::string& dataset) const {
   const H5T_class_t kind = H5Tget_class(opened.type.get());
   if (kind != H5T_FLOAT && kind != H5T_INTEGER)
     impl_->fail(dataset, "numbers were expected, found " + type_name(opened.info.type));
-  impl_->check_size(dataset, opened, opened.info.num_elements(), kMaxElementsPerRead);
+  impl_->check_size(dataset, opened, opened.info.num_elements(), kMaxNumbersPerRead);
   std::vector<double> values(opened.info.num_elements());
   if (!values.empty() && H5Dread(opened.id.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0)
     impl_->fail(dataset, "cannot be read: " + error_text());
@@ -408,7 +410,7 @@ std::vector<std::int64_t> InputFile::read_integers(const std::string& dataset) c
   const Impl::Dataset opened = impl_->open_dataset(dataset);
   if (H5Tget_class(opened.type.get()) != H5T_INTEGER)
     impl_->fail(dataset, "integers were expected, found " + type_name(opened.info.type));
-  impl_->check_size(dataset, opened, opened.info.num_elements(), kMaxElementsPerRead);
+  impl_->check_size(dataset, opened, opened.info.num_elements(), kMaxNumbersPerRead);
   std::vector<std::int64_t> values(opened.info.num_elements());
   if (!values.empty() && H5Dread(opened.id.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0)
     impl_->fail(dataset, "cannot be read: " + error_text());
