@@ -7,6 +7,8 @@
 #include <bit>
 #include <set>
 
+#include "kv/compression/first_stage.h"
+
 namespace kvtide::experiment {
 namespace {
 
@@ -32,8 +34,7 @@ std::set<std::string> unmeasured_forms(const kv::Compression& setting) {
 }
 
 bool evicts(const kv::Compression& setting) {
-  return std::ranges::any_of(setting.stages,
-                             [](const kv::Stage& stage) { return std::holds_alternative<kv::Evict>(stage); });
+  return kv::first_stage<kv::Evict>(setting) != nullptr;
 }
 
 void add_time(const Setting& setting, const gpu::GpuProfile& profile, std::vector<std::string>& said) {

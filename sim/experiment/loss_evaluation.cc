@@ -12,6 +12,7 @@
 #include "experiment/prefix_evaluation.h"
 #include "experiment/probe_evaluation.h"
 #include "experiment/resolved_compression.h"
+#include "kv/compression/first_stage.h"
 #include "kv/partition.h"
 #include "loss/jump_fold.h"
 #include "loss/loss_meter.h"
@@ -237,9 +238,7 @@ void average_over_requests(const Run& run, const kv::Compression& setting, const
 
 std::shared_ptr<const kv::RecordedScores> scores_for(const kv::Compression& setting, const kv::LayerBudget& budget,
                                                      const TraceInputs& trace) {
-  for (const kv::Stage& stage : setting.stages) {
-    if (const auto* evict = std::get_if<kv::Evict>(&stage)) return trace.scores(setting, *evict, budget);
-  }
+  if (const auto* evict = kv::first_stage<kv::Evict>(setting)) return trace.scores(setting, *evict, budget);
   auto none = std::make_shared<kv::RecordedScores>();
   none->num_model_layers = trace.info().num_model_layers;
   none->layers = trace.info().layers;

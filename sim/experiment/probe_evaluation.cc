@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "experiment/loss_evaluation.h"
+#include "kv/compression/anchor_tokens.h"
 #include "kv/compression/evicted_runs.h"
 #include "loss/moved_fact.h"
 #include "loss/planted_probe.h"
@@ -18,7 +19,7 @@ namespace {
 /// Where sums over blocks may begin: everywhere when single positions are chosen or scored apart.
 std::vector<std::int64_t> cells_of(const kv::Compression& setting, std::int64_t num_positions) {
   const bool by_block = setting.partition.storage != kv::OverlapStorage::score_only &&
-                        !(setting.anchor_scope == kv::AnchorScope::token && !setting.anchors.empty()) &&
+                        !kv::keeps_anchor_tokens(setting) &&
                         std::ranges::all_of(setting.stages, [](const kv::Stage& stage) {
                           return std::get<kv::Evict>(stage).granularity == kv::Granularity::block;
                         });

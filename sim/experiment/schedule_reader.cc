@@ -6,6 +6,7 @@
 
 #include "experiment/evict_reader.h"
 #include "experiment/evict_text.h"
+#include "kv/compression/first_stage.h"
 #include "kv/compression/scorer.h"
 
 namespace kvtide::experiment {
@@ -20,13 +21,6 @@ std::int64_t num_evicts(const kv::Compression& setting) {
                                [](const kv::Stage& stage) { return std::holds_alternative<kv::Evict>(stage); });
 }
 
-const kv::Evict* evict_of(const kv::Compression& setting) {
-  for (const kv::Stage& stage : setting.stages) {
-    if (const auto* evict = std::get_if<kv::Evict>(&stage)) return evict;
-  }
-  return nullptr;
-}
-
 /// A share that may be none.
 kv::PartsPerMillion read_part(const Value& value, double max) {
   return exact_parts(value, value.as_number({.fallback = 0, .min = 0, .max = max})).value_or(0);
@@ -36,7 +30,7 @@ void read_decode(const Value& value, Setting& setting) {
   kv::CacheSchedule& schedule = setting.schedule;
   const std::int64_t target = value.integer("target", {.min = 1, .max = kMost});
   schedule.decode_every = value.integer("every", {.fallback = 128, .min = 1, .max = kMost});
-  const kv::Evict* evict = evict_of(setting.compression);
+  const auto* evict = kv::first_stage<kv::Evict>(setting.compression);
   if (num_evicts(setting.compression) != 1) {
     value.error(fmt::format("expected one evict stage to bring the cache to a target, got {}",
                             num_evicts(setting.compression)));
@@ -71,7 +65,7 @@ void read_schedule(const Value& compression, Setting& setting) {
   schedule.prefill_chunk = compression.integer("prefill_chunk", {.fallback = 0, .min = 0, .max = kMost});
   if (const Value decode = compression.at("decode"); decode.exists() && !decode.is_null()) read_decode(decode, setting);
   schedule.recall = read_part(compression.at("recall"), 1);
-  const kv::Evict* evict = evict_of(setting.compression);
+  const auto* evict = kv::first_stage<kv::Evict>(setting.compression);
   if (schedule.recall > 0 && (evict == nullptr || evict->rest != kv::Rest::host)) {
     compression.at("recall").error("expected an evict stage with rest: host to recall from");
   }
@@ -108,7 +102,7 @@ std::string unserved_keys(const Setting& setting) {
 
 std::vector<std::string> schedule_warnings(const Setting& setting) {
   std::vector<std::string> warnings;
-  const kv::Evict* evict = evict_of(setting.compression);
+  const auto* evict = kv::first_stage<kv::Evict>(setting.compression);
   if (setting.schedule.prefill_chunk > 0 && evict != nullptr && !kv::find_scorer(evict->scorer).needs.positions_only) {
     warnings.push_back(
         fmt::format("prefill_chunk: the loss is that of {} over the whole prompt; chosen chunk by chunk it may keep "

@@ -7,15 +7,12 @@
 
 #include "base/error.h"
 #include "experiment/served_decode.h"
+#include "kv/compression/first_stage.h"
 #include "kv/compression/scorer.h"
 #include "serving/captured_batch.h"
 
 namespace kvtide::experiment {
 namespace {
-
-bool keeps_all(const LayerKind& kind) {
-  return kind.kind == AttentionKind::full_attention && kind.num_kv_heads > 0;
-}
 
 /// Of all layers that keep the whole context, else of all windows.
 double entry_bytes(const Model& model, double entry_share) {
@@ -43,7 +40,7 @@ struct HeldEntries {
 HeldEntries held_entries(const kv::ServedCache& served) {
   HeldEntries sums;
   for (const kv::DistinctLayer& layer : served.layers) {
-    if (!keeps_all(layer.kind)) continue;
+    if (!kv::is_compressible(layer.kind)) continue;
     for (std::size_t head = 0; head < layer.cache.heads.size(); ++head) {
       const kv::HeadCache& cache = layer.cache.heads[head];
       const auto count = static_cast<double>(layer.num_layers * layer.heads_of_distinct[head]);
@@ -68,7 +65,7 @@ EntryWork entry_work(const std::vector<kv::LayerAttention>& attention, const Set
   EntryWork sums;
   double entries = 0, read = 0, chunks = 0;
   for (const kv::LayerAttention& layer : attention) {
-    if (!keeps_all(layer.kind)) continue;
+    if (!kv::is_compressible(layer.kind)) continue;
     for (const gpu::AttentionTask& task : rank_attention(layer, setting).tasks) {
       const auto count = static_cast<double>(layer.num_layers * task.count);
       for (const gpu::PageStream& stream : task.streams) {
@@ -102,22 +99,15 @@ std::int64_t fullest_rank(const kv::ServedCache& cache, const Setting& setting) 
   return std::ranges::max_element(bytes) - bytes.begin();
 }
 
-const kv::Quantize* quantize_stage(const kv::Compression& setting) {
-  for (const kv::Stage& stage : setting.stages) {
-    if (const auto* quantize = std::get_if<kv::Quantize>(&stage)) return quantize;
-  }
-  return nullptr;
-}
-
 /// Whether all that happens is that a residual is quantized once it is full.
 bool flushes_alone(const kv::Compression& setting) {
-  const kv::Quantize* quantize = quantize_stage(setting);
+  const auto* quantize = kv::first_stage<kv::Quantize>(setting);
   return setting.stages.size() == 1 && quantize != nullptr && quantize->residual > 0;
 }
 
 /// Tokens that are compressed together while decoding, a flush or a block; 1: each in its own step.
 std::int64_t tokens_at_once(const kv::Compression& setting) {
-  return flushes_alone(setting) ? quantize_stage(setting)->residual : setting.block_size;
+  return flushes_alone(setting) ? kv::first_stage<kv::Quantize>(setting)->residual : setting.block_size;
 }
 
 /// Work of a token that is compressed, in one layer: that of a block or of a flush, divided by its tokens.
@@ -139,7 +129,7 @@ serving::MachineStepTime::Options::Compression compression_of(const Run& run, co
   work.thread_blocks = static_cast<double>(whole.num_blocks) / division;
   work.chunk_bytes = std::max<Bytes>(1, whole.chunk_bytes);
   for (const kv::DistinctLayer& layer : cache.cache().layers) {
-    if (keeps_all(layer.kind)) work.num_layers += layer.num_stored_layers;
+    if (kv::is_compressible(layer.kind)) work.num_layers += layer.num_stored_layers;
   }
   return work;
 }
@@ -154,7 +144,7 @@ CompressedShare compressed_share(const Run& run, const kv::Compression& setting,
   if (entries.positions == 0 || setting.stages.empty()) return {};
   const auto bytes_of = [&](const kv::Compression& one) {
     kv::ServedCache served = kv::part_of_rank(kv::serve(model, one, scores, context), rank, num_ranks);
-    std::erase_if(served.layers, [](const kv::DistinctLayer& layer) { return !keeps_all(layer.kind); });
+    std::erase_if(served.layers, [](const kv::DistinctLayer& layer) { return !kv::is_compressible(layer.kind); });
     return static_cast<double>(kv::sequence_bytes(served, run.setting.page_size, run.setting.layout).total);
   };
   CompressedShare share;
@@ -245,7 +235,7 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
     const auto bytes = static_cast<double>(layer.kind.k_bytes + layer.kind.v_bytes);  // of a token, all heads
     cached.entry_bytes =
         static_cast<Bytes>(std::max(1.0, std::round(bytes / static_cast<double>(cached.num_kv_heads))));
-    if (!keeps_all(layer.kind) || setting.stages.empty() || work.bytes == 0) continue;
+    if (!kv::is_compressible(layer.kind) || setting.stages.empty() || work.bytes == 0) continue;
     cached.entry_bytes = static_cast<Bytes>(std::max(1.0, std::round(work.bytes)));
     cached.chunk_bytes = static_cast<Bytes>(std::max(1.0, std::round(work.chunk_bytes)));
     cached.keep_ratio = std::clamp(entries.read / entries.held, 1e-6, 1.0);

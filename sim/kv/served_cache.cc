@@ -2,27 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <map>
-#include <tuple>
 
 #include "gpu/decoder_shape.h"
+#include "kv/compression/first_stage.h"
 #include "kv/compression/importance.h"
 #include "kv/partition.h"
 
 namespace kvtide::kv {
 namespace {
-
-bool needs_scores(const Compression& setting) {
-  return std::ranges::any_of(setting.stages, [](const Stage& stage) { return std::holds_alternative<Evict>(stage); });
-}
-
-/// Keep ratio of the first evict stage; 1 without one.
-PartsPerMillion keep_of(const Compression& setting) {
-  for (const Stage& stage : setting.stages) {
-    if (const auto* evict = std::get_if<Evict>(&stage)) return evict->keep;
-  }
-  return 1'000'000;
-}
 
 std::vector<Block> free_blocks(const Compression& setting, std::int64_t num_positions) {
   std::vector<Block> blocks = partition_blocks(setting, num_positions);
@@ -149,94 +138,159 @@ LayerCache windowed_cache(const DistinctLayer& layer, std::int64_t num_positions
   return cache;
 }
 
-ServedCache serve(const Model& model, const Compression& setting, const RecordedScores& recorded,
-                  std::int64_t num_positions, const LayerSharing& sharing) {
-  ServedCache served;
-  served.num_positions = num_positions;
-  const bool has_scores = needs_scores(setting);
-  const Evict* positional = positional_stage(setting);
-  std::vector<LayerKind> kinds = kinds_of(model);
-  const std::size_t num_kinds = kinds.size();
-  if (sharing.window > 0) add_windowed(kinds, sharing.window);
-  // Kind, recorded layer, keep ratio and merging decide a layer; without scores every layer of a kind is alike.
-  struct Count {
-    std::int64_t layers = 0;
-    std::int64_t stored = 0;
-  };
-  using HeadKeeps = std::vector<PartsPerMillion>;
-  std::map<std::tuple<std::size_t, std::size_t, PartsPerMillion, HeadKeeps, bool>, Count> layers_of;
-  const PartsPerMillion keep = keep_of(setting);
-  const auto kind_index_of = [&](std::int64_t layer) {
-    const std::size_t index = model.kind_of_layer.empty() ? 0 : model.kind_of_layer[static_cast<std::size_t>(layer)];
-    return sharing.window > 0 && layer < sharing.first_layer(model.num_layers) ? index + num_kinds : index;
-  };
-  std::vector<std::int64_t> shape_of_layer;  // windows and states are no other layer's to read
-  for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
-    const std::size_t kind_index = kind_index_of(layer);
-    shape_of_layer.push_back(is_compressible(kinds[kind_index]) ? static_cast<std::int64_t>(kind_index) : kNeverShares);
-  }
-  const std::vector<std::int64_t> owners = sharing.owners(shape_of_layer);
-  for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
-    std::size_t kind_index = kind_index_of(layer);
-    std::int64_t owner = owners[static_cast<std::size_t>(layer)];
-    if (kinds[kind_index].kind == AttentionKind::shared_attention) {
-      const std::int64_t native = native_owner(model, layer);
-      owner = owners[static_cast<std::size_t>(native)];
-      kind_index = model.kind_of_layer[static_cast<std::size_t>(native)];
+namespace {
+
+/// What decides a layer's cache.
+struct LayerChoice {
+  std::size_t kind = 0;      ///< index into the kinds, windowed ones behind the model's own
+  std::size_t recorded = 0;  ///< index into the recorded layers; 0 where nothing is scored
+  PartsPerMillion keep = 0;
+  std::vector<PartsPerMillion> keep_by_head = {};  ///< empty: `keep` is that of every head
+  bool is_merged = false;
+  auto operator<=>(const LayerChoice&) const = default;  // NOLINT(modernize-use-nullptr)
+};
+
+/// Served layers of one choice.
+struct LayerCount {
+  std::int64_t layers = 0;
+  std::int64_t stored = 0;  ///< of them: layers with a cache of their own
+};
+
+/// First what decides each layer, then one cache for all layers of equal choices.
+class CacheBuilder {
+ public:
+  CacheBuilder(const Model& model, const Compression& setting, const RecordedScores& recorded,
+               std::int64_t num_positions, const LayerSharing& sharing)
+      : model_(model),
+        setting_(setting),
+        recorded_(recorded),
+        num_positions_(num_positions),
+        sharing_(sharing),
+        positional_(positional_stage(setting)),
+        kinds_(kinds_of(model)),
+        num_own_kinds_(kinds_.size()) {
+    if (sharing.window > 0) add_windowed(kinds_, sharing.window);
+    if (const Evict* evict = first_stage<Evict>(setting)) {
+      has_scores_ = true;
+      keep_ = evict->keep;
+      served_free_ = free_blocks(setting, num_positions);
+      recorded_free_ = free_blocks(setting, recorded.num_positions);
     }
-    const bool is_merged = sharing.merges && is_shared(owners, layer);
-    const bool is_chosen = has_scores && is_compressible(kinds[kind_index]);
-    const std::size_t source = is_chosen ? nearest_recorded(owner, model.num_layers, recorded) : 0;
-    const bool is_lazy = source < recorded.is_lazy.size() && recorded.is_lazy[source];
-    const PartsPerMillion keep_of_owner =
-        is_chosen ? layer_keep(recorded.budget, keep, owner, model.num_layers, num_positions, is_lazy) : keep;
-    const HeadKeeps by_head = is_chosen ? keep_by_head(recorded.budget, keep, owner, model.num_layers,
-                                                       kinds[kind_index].num_kv_heads, num_positions)
-                                        : HeadKeeps{};
-    Count& count = layers_of[{kind_index, source, keep_of_owner, by_head, is_merged}];
-    count.layers += 1;
-    if (owner == layer) count.stored += 1;
   }
 
-  const std::vector<Block> served_free = has_scores ? free_blocks(setting, num_positions) : std::vector<Block>{};
-  const std::vector<Block> recorded_free =
-      has_scores ? free_blocks(setting, recorded.num_positions) : std::vector<Block>{};
-  served.is_arbitrary = has_scores && positional == nullptr && recorded_free.empty() && !served_free.empty();
-  for (const auto& [place, count] : layers_of) {
-    const auto& [kind_index, recorded_index, keep_of_layer, by_head, is_merged] = place;
-    const Compression of_layer = with_keep(setting, keep_of_layer, by_head);
-    const LayerKind& kind = kinds[kind_index];
-    DistinctLayer& layer = served.layers.emplace_back();
+  [[nodiscard]] ServedCache build() const {
+    ServedCache served;
+    served.num_positions = num_positions_;
+    served.is_arbitrary = has_scores_ && positional_ == nullptr && recorded_free_.empty() && !served_free_.empty();
+    for (const auto& [choice, count] : choices()) served.layers.push_back(layer_of(choice, count));
+    return served;
+  }
+
+ private:
+  [[nodiscard]] std::size_t kind_of(std::int64_t layer) const {
+    const std::size_t kind = model_.kind_of_layer.empty() ? 0 : model_.kind_of_layer[static_cast<std::size_t>(layer)];
+    const bool has_window = sharing_.window > 0 && layer < sharing_.first_layer(model_.num_layers);
+    return has_window ? kind + num_own_kinds_ : kind;
+  }
+
+  /// [layer] whose cache it reads. Windows and states are no other layer's to read.
+  [[nodiscard]] std::vector<std::int64_t> owners() const {
+    std::vector<std::int64_t> shape_of_layer;
+    for (std::int64_t layer = 0; layer < model_.num_layers; ++layer) {
+      const std::size_t kind = kind_of(layer);
+      shape_of_layer.push_back(is_compressible(kinds_[kind]) ? static_cast<std::int64_t>(kind) : kNeverShares);
+    }
+    return sharing_.owners(shape_of_layer);
+  }
+
+  [[nodiscard]] std::map<LayerChoice, LayerCount> choices() const {
+    const std::vector<std::int64_t> owner_of_layer = owners();
+    std::map<LayerChoice, LayerCount> choices;
+    for (std::int64_t layer = 0; layer < model_.num_layers; ++layer) {
+      LayerChoice choice{.kind = kind_of(layer), .keep = keep_};
+      std::int64_t owner = owner_of_layer[static_cast<std::size_t>(layer)];
+      if (kinds_[choice.kind].kind == AttentionKind::shared_attention) {
+        const auto native = static_cast<std::size_t>(native_owner(model_, layer));
+        owner = owner_of_layer[native];
+        choice.kind = model_.kind_of_layer[native];
+      }
+      choice.is_merged = sharing_.merges && is_shared(owner_of_layer, layer);
+      const LayerKind& kind = kinds_[choice.kind];
+      if (has_scores_ && is_compressible(kind)) {
+        const LayerBudget& budget = recorded_.budget;
+        choice.recorded = nearest_recorded(owner, model_.num_layers, recorded_);
+        const bool is_lazy = choice.recorded < recorded_.is_lazy.size() && recorded_.is_lazy[choice.recorded];
+        choice.keep = layer_keep(budget, keep_, owner, model_.num_layers, num_positions_, is_lazy);
+        choice.keep_by_head =
+            kv::keep_by_head(budget, keep_, owner, model_.num_layers, kind.num_kv_heads, num_positions_);
+      }
+      LayerCount& count = choices[choice];
+      count.layers += 1;
+      if (owner == layer) count.stored += 1;
+    }
+    return choices;
+  }
+
+  [[nodiscard]] DistinctLayer layer_of(const LayerChoice& choice, const LayerCount& count) const {
+    const LayerKind& kind = kinds_[choice.kind];
+    DistinctLayer layer;
     layer.kind = kind;
     layer.num_layers = count.layers;
     layer.num_stored_layers = count.stored;
     layer.head_dim = kind.num_kv_heads > 0 ? static_cast<std::int64_t>(kind.k_bytes) / 2 / kind.num_kv_heads : 0;
-    if (is_merged) layer.merged = merged_bytes(sharing, num_positions, layer.head_dim, kind.is_latent);
+    if (choice.is_merged) layer.merged = merged_bytes(sharing_, num_positions_, layer.head_dim, kind.is_latent);
     if (!is_compressible(kind)) {
       if (kind.num_kv_heads > 0) layer.heads_of_distinct = {kind.num_kv_heads};
-      layer.cache = windowed_cache(layer, num_positions);
-      continue;
+      layer.cache = windowed_cache(layer, num_positions_);
+      return layer;
     }
-    const std::int64_t num_distinct = !by_head.empty() ? kind.num_kv_heads
-                                      : has_scores     ? std::min(kind.num_kv_heads, recorded.num_kv_heads)
-                                                       : 1;
+    const std::int64_t num_distinct = !choice.keep_by_head.empty() ? kind.num_kv_heads
+                                      : has_scores_                ? std::min(kind.num_kv_heads, recorded_.num_kv_heads)
+                                                                   : 1;
     layer.heads_of_distinct.assign(static_cast<std::size_t>(num_distinct), 0);
     for (std::int64_t head = 0; head < kind.num_kv_heads; ++head)
       layer.heads_of_distinct[static_cast<std::size_t>(head % num_distinct)] += 1;
-    LayerScores scores;
-    if (positional != nullptr) {
-      scores = importance(of_layer, *positional_stage(of_layer), {},
-                          {.num_positions = num_positions, .num_heads = num_distinct, .seed = recorded_index + 1});
-    } else if (has_scores) {
-      for (std::int64_t head = 0; head < num_distinct; ++head) {
-        scores.push_back(tiled(recorded.scores[recorded_index][static_cast<std::size_t>(head % recorded.num_kv_heads)],
-                               recorded_free, served_free, num_positions));
-      }
-    }
-    layer.cache = compress_layer(of_layer, num_positions, num_distinct, layer.head_dim, scores, nullptr);
+    const Compression of_layer = with_keep(setting_, choice.keep, choice.keep_by_head);
+    layer.cache = compress_layer(of_layer, num_positions_, num_distinct, layer.head_dim,
+                                 scores_of(choice, of_layer, num_distinct), nullptr);
     if (kind.is_latent) store_keys_only(layer.cache);
+    return layer;
   }
-  return served;
+
+  /// [distinct head][position]; empty where nothing is scored.
+  [[nodiscard]] LayerScores scores_of(const LayerChoice& choice, const Compression& of_layer,
+                                      std::int64_t num_distinct) const {
+    if (positional_ != nullptr) {
+      return importance(of_layer, *positional_stage(of_layer), {},
+                        {.num_positions = num_positions_, .num_heads = num_distinct, .seed = choice.recorded + 1});
+    }
+    LayerScores scores;
+    for (std::int64_t head = 0; has_scores_ && head < num_distinct; ++head) {
+      const auto recorded_head = static_cast<std::size_t>(head % recorded_.num_kv_heads);
+      scores.push_back(
+          tiled(recorded_.scores[choice.recorded][recorded_head], recorded_free_, served_free_, num_positions_));
+    }
+    return scores;
+  }
+
+  const Model& model_;
+  const Compression& setting_;
+  const RecordedScores& recorded_;
+  std::int64_t num_positions_;
+  const LayerSharing& sharing_;
+  const Evict* positional_;  ///< null: the trace scores
+  std::vector<LayerKind> kinds_;
+  std::size_t num_own_kinds_;  ///< the model's
+  bool has_scores_ = false;    ///< some stage evicts
+  PartsPerMillion keep_ = 1'000'000;
+  std::vector<Block> served_free_, recorded_free_;
+};
+
+}  // namespace
+
+ServedCache serve(const Model& model, const Compression& setting, const RecordedScores& recorded,
+                  std::int64_t num_positions, const LayerSharing& sharing) {
+  return CacheBuilder(model, setting, recorded, num_positions, sharing).build();
 }
 
 ServedCache part_of_rank(ServedCache cache, std::int64_t rank, std::int64_t num_ranks) {

@@ -4,9 +4,13 @@
 
 namespace kvtide::kv {
 
+bool keeps_anchor_tokens(const Compression& setting) {
+  return setting.anchor_scope == AnchorScope::token && !setting.anchors.empty();
+}
+
 std::vector<std::int64_t> set_anchors_aside(const Compression& setting, WorkingHead& head) {
   std::vector<std::int64_t> anchors;
-  if (setting.anchor_scope != AnchorScope::token || setting.anchors.empty()) return anchors;
+  if (!keeps_anchor_tokens(setting)) return anchors;
   for (WorkingBlock& block : head.blocks) {
     if (block.block.is_protected) continue;
     const auto is_anchor = [&](std::int64_t position) { return setting.anchors.contains(position); };

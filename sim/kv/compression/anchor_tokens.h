@@ -8,6 +8,9 @@
 
 namespace kvtide::kv {
 
+/// Whether anchors stay token by token, and not with the block that holds them, which is then protected.
+[[nodiscard]] bool keeps_anchor_tokens(const Compression& setting);
+
 /// Takes the anchors out of the free blocks of a head. @return their positions, ascending; empty with anchor_scope block
 [[nodiscard]] std::vector<std::int64_t> set_anchors_aside(const Compression& setting, WorkingHead& head);
 

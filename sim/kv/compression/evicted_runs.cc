@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "kv/compression/anchor_tokens.h"
 #include "kv/compression/evict.h"
 #include "kv/compression/overlap.h"
 #include "kv/partition.h"
@@ -169,8 +170,7 @@ std::vector<PositionRuns> evicted_runs(const Compression& setting, const std::ve
   if (const auto problems = contradictions(setting, kAnyHeadDim); !problems.empty()) throw InputError(problems.front());
   if (setting.stages.size() == 1) {
     const Evict& stage = std::get<Evict>(setting.stages.front());
-    const bool has_anchor_tokens = setting.anchor_scope == AnchorScope::token && !setting.anchors.empty();
-    if (!has_anchor_tokens) {
+    if (!keeps_anchor_tokens(setting)) {
       if (stage.granularity == Granularity::token) return evict_tokens(stage, blocks, num_positions, scores);
       if (!scores_span_halo(setting)) return evict_blocks(stage, blocks, num_positions, scores);
       return evict_blocks(stage, blocks, num_positions, scores_with_halo(setting, num_positions, scores));

@@ -51,7 +51,7 @@ void keep_rows(std::optional<StoredTensor>& tensor, const std::vector<std::int64
 }
 
 StoredForm form_of(const std::optional<StoredTensor>& tensor, std::int64_t head_dim) {
-  return tensor ? tensor->form : StoredForm{StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(head_dim)};
+  return tensor ? tensor->form : recorded_form(head_dim);
 }
 
 StoredForm halo_form(std::int64_t head_dim) {

@@ -30,7 +30,7 @@ StoredTensor& stored(std::optional<StoredTensor>& tensor, const WorkingBlock& bl
                      std::int64_t head_dim, bool is_key, RopeState rope) {
   if (!tensor) {
     tensor.emplace();
-    tensor->form = {StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(head_dim)};
+    tensor->form = recorded_form(head_dim);
     tensor->rope = is_key ? rope : RopeState::post;
     if (tensors != nullptr) tensor->values = entry_rows(block, *tensors, is_key, tensor->rope);
   }

@@ -147,7 +147,7 @@ void add_compensation(const RestOfHead& rest, EntryTable& table) {
 }
 
 std::vector<Segment> evicted_segments(const RestOfHead& rest) {
-  const StoredForm recorded{StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(rest.head_dim)};
+  const StoredForm recorded = recorded_form(rest.head_dim);
   std::vector<Segment> segments;
   for (const PositionRun& run : rest.evicted) {
     segments.push_back({run.begin, run.end, run.end - run.begin, recorded, recorded, 0, 0});

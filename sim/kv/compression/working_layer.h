@@ -11,6 +11,11 @@
 
 namespace kvtide::kv {
 
+/// fp16 rows as they were recorded.
+[[nodiscard]] inline StoredForm recorded_form(std::int64_t head_dim) {
+  return {StoredForm::Kind::fp16, 16, static_cast<std::int32_t>(head_dim)};
+}
+
 /// K or V of one block once a stage has touched its numbers or its form.
 struct StoredTensor {
   StoredForm form;
