@@ -1,5 +1,6 @@
 #pragma once
-// transformers writes null for "not set", so an absent key and a null one mean the same.
+// transformers writes null for "not set": such a key is as good as absent, but for the two nulls that say something of their own
+// (README.md).
 
 #include "config/yaml_value.h"
 
