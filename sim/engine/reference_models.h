@@ -10,8 +10,8 @@ namespace kvtide::engine::reference {
 struct Outcome {
   std::int64_t end_ps = 0;  ///< time of the last event
   std::uint64_t check = 0;  ///< sum modulo 2^64 of the times named at each model, in ps
-  std::uint64_t num_events =
-      0;  ///< events SimPy spends on this model; the same number on both sides, so that rates compare
+  /// Events SimPy spends on this model; the same number on both sides, so that rates compare.
+  std::uint64_t num_events = 0;
   bool operator==(const Outcome&) const = default;
 };
 

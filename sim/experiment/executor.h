@@ -37,9 +37,8 @@ struct ExecutorOptions {
   std::string output;     ///< NAME, the final file
   std::int64_t jobs = 1;  ///< worker threads, >= 1
   bool resume = false;
-  const std::atomic<bool>* interrupted = nullptr;  ///< set by a signal handler: no further run is handed out
-  std::function<void(const Progress&)>
-      on_progress;  ///< called from the caller's thread, at the start and after every run
+  const std::atomic<bool>* interrupted = nullptr;    ///< set by a signal handler: no further run is handed out
+  std::function<void(const Progress&)> on_progress;  ///< from the caller's thread, at the start and after every run
   Provenance provenance;
 };
 
@@ -55,9 +54,8 @@ struct Outcome {
 [[nodiscard]] RunResult evaluate_safely(const Evaluate& evaluate, const Run& run);
 
 /// Runs everything and writes the final file, unless interrupted (then the finished runs stay in NAME.runs/).
-/// Resumed are finished runs of the same build of kvtide; those of another are computed again. A finished file gets the names,
-/// labels and YAML of
-/// `experiment`, whatever it was written under.
+/// Resumed are finished runs of the same build of kvtide; those of another are computed again. A finished file gets the
+/// names, labels and YAML of `experiment`, whatever it was written under.
 /// @throws EnvironmentError  unwritable output, full disk: before any run where that can be known
 /// @throws InputError        --resume with another configuration's NAME or NAME.runs/
 [[nodiscard]] Outcome execute(const Experiment& experiment, const Evaluate& evaluate, const ExecutorOptions& options);

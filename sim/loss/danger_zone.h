@@ -29,8 +29,8 @@ struct DangerZone {
   double bin_width = 0;
   std::vector<double> mean_success;  ///< [bin] from residue 0; NaN where nothing was measured
   std::vector<double> mean_loss;     ///< [bin]
-  std::vector<Interval>
-      intervals;             ///< of residues, ascending; a bin without a point belongs to what lies on both its sides
+  /// Of residues, ascending; a bin without a point belongs to what lies on both its sides.
+  std::vector<Interval> intervals;
   double share = 0;          ///< of the period
   double worst_success = 1;  ///< over bins
   double worst_loss = 0;     ///< over bins

@@ -3,9 +3,8 @@
 // irregular), yet each of its jumps is at a block boundary.
 //
 // Example: jumps at 17, 81, 209 and 337. Differences 64, 128, 128 have the greatest common divisor 64, so the grid is
-// 64 with boundaries at 17 mod 64. Four positions all share this grid by chance with probability 64^-3 = 3.8e-6, some grid of
-// 64 or more with
-// the sum over g >= 64 of g^-3, over zeta(3): 1.0e-4.
+// 64 with boundaries at 17 mod 64. Four positions all share this grid by chance with probability 64^-3 = 3.8e-6, some grid
+// of 64 or more with the sum over g >= 64 of g^-3, over zeta(3): 1.0e-4.
 
 #include <cstdint>
 #include <span>
@@ -24,8 +23,8 @@ struct JumpGrid {
   std::int64_t edges = 0;     ///< jumps
   std::int64_t period = 0;    ///< greatest common divisor of the differences; 0 below two jumps
   std::int64_t boundary = 0;  ///< every jump is at boundary mod period
-  double chance =
-      1;  ///< that random positions agree on any grid this coarse or coarser (the period was not known before)
+  /// That random positions agree on any grid this coarse or coarser (the period was not known before).
+  double chance = 1;
 };
 [[nodiscard]] JumpGrid jump_grid(std::span<const std::int64_t> jumps);
 

@@ -14,8 +14,8 @@ struct EventPhase {
   double length = 0;      ///< R: mean resultant length, 0..1
   double phase = 0;       ///< mean phase, 0..period
   double rayleigh_p = 1;  ///< exp(-n R^2), a good approximation from ten events on
-  double h =
-      0;  ///< H statistic: max over m = 1..20 of Z_m^2 - 4 m + 4 (de Jager, Raubenheimer and Swanepoel, A&A 221, 1989)
+  /// H statistic: max over m = 1..20 of Z_m^2 - 4 m + 4 (de Jager, Raubenheimer and Swanepoel, A&A 221, 1989).
+  double h = 0;
   double h_p = 1;  ///< exp(-0.4 H) (de Jager and Buesching, A&A 517, 2010)
 };
 

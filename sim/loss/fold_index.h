@@ -72,16 +72,14 @@ struct BlindLevel {
 [[nodiscard]] BlindLevel search_level(std::span<const double> profile, std::int64_t max_period);
 
 /// The period at which the profile itself repeats, given one whose fold is sharp. Eight bins may resolve a saw-tooth at an
-/// integer part of its
-/// period and not at the period: pools of 4 that begin anew in every block of 66 fold best at 22. So each position is a bin here, and what
+/// integer part of its period and not at the period: pools of 4 that begin anew in every block of 66 fold best at 22. So each position is a bin here, and what
 /// counts is repetition(). Looked at: periods that the profile cannot tell from `found`, their multiples, and the parts of the best.
 /// @param found  2..max_period
 [[nodiscard]] std::int64_t repeating_period(std::span<const double> profile, std::int64_t found,
                                             std::int64_t max_period);
 
-/// periodicity_index() of the detrended profile with one bin a phase: what all cycles have in common, 1 where they are equal,
-/// mean 0 on white
-/// noise. 0 below two cycles.
+/// periodicity_index() of the detrended profile with one bin a phase: what all cycles have in common, 1 where they are
+/// equal, mean 0 on white noise. 0 below two cycles.
 [[nodiscard]] double repetition(const Detrending& profile, std::int64_t period);
 
 /// The shortest period, seen three times or more, at which repetition() is at least `least` > 0 and nine tenths of the best; 0: none.

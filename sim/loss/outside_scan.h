@@ -33,10 +33,10 @@ inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 
 struct ScanPoint {
   double at = 0;  ///< on the axis
-  double success =
-      0;  ///< 0..1: share correct; score (over the best one where scores exceed 1); exp(logprob - baseline)
-  double loss =
-      0;  ///< reference - measure; reference: the baseline, or without one 1 (best score where some exceed 1; logprob: 0)
+  /// 0..1: share correct; score (over the best one where scores exceed 1); exp(logprob - baseline).
+  double success = 0;
+  /// Reference - measure; reference: the baseline, or without one 1 (best score where some exceed 1; logprob: 0).
+  double loss = 0;
   double control = kNotMeasured;   ///< success with the fact removed
   double baseline = kNotMeasured;  ///< success without compression: 0..1, exp(logprob)
   double tokens = kNotMeasured;

@@ -7,8 +7,7 @@
 //                that looks like a mask with noise, edge index >= 0.25 with Rayleigh p <= 0.001 after the search, a fifth
 //                of the squared jumps within one position of the grid, 6 cycles or more
 //   level        at least 6 cycles seen; periodicity index >= 0.05, ratio >= 5, rotation p <= 0.005 after the search; the
-// period is the one at
-//                which positions repeat, and they share 5 % of the variance (repeating_period)
+//                period is the one at which positions repeat, and they share 5 % of the variance (repeating_period)
 //   likely       2 cycles or more that agree (>= 0.5) and better than chance (p <= 0.005); or a jump grid with few edges
 //   none         else
 //
@@ -42,10 +41,10 @@ struct PeriodQuestion {
 struct PeriodVerdict {
   PeriodKind kind = PeriodKind::none;
   double period = std::numeric_limits<double>::quiet_NaN();  ///< positions; NaN: none
-  double grid_offset =
-      std::numeric_limits<double>::quiet_NaN();  ///< block of p is (p + grid_offset) / period; NaN: unknown
-  double cycles = 0;                             ///< periods seen; 0 without one
-  std::int64_t edges = 0;                        ///< places where evicted runs of some head begin or end
+  /// Block of p is (p + grid_offset) / period; NaN: unknown.
+  double grid_offset = std::numeric_limits<double>::quiet_NaN();
+  double cycles = 0;         ///< periods seen; 0 without one
+  std::int64_t edges = 0;    ///< places where evicted runs of some head begin or end
   double jumps_on_grid = 0;  ///< share of the jumps on the reported grid (outside scan: of their squares); 0 without
   double periodicity_index = 0;  ///< of `loss` at the period (without one: at the best candidate)
   double periodicity_ratio = 0;

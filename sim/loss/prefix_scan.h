@@ -22,8 +22,8 @@ struct PrefixScanSettings {
   std::int64_t max_shift = 0;        ///< shifts 0, step, 2 step, ... <= max_shift; usually twice the block size
   std::int64_t step = 1;             ///< >= 1
   std::vector<std::int64_t> shifts;  ///< ascending from 0: instead of these, where given; all <= max_shift
-  std::int64_t repeats_after =
-      0;  ///< compression depends on the shift modulo this only (a fixed grid: block_size); 0: unknown
+  /// Compression depends on the shift modulo this only (a fixed grid: block_size); 0: unknown.
+  std::int64_t repeats_after = 0;
   bool with_output_error = true;             ///< the dearer half
   std::vector<std::int64_t> kept_positions;  ///< whose kept share is reported (a fact's digits); empty: every position
   HeadReduction reduction = HeadReduction::reader;

@@ -1,7 +1,6 @@
 #pragma once
-// Two periods in one model: the block grid and the wavelengths of the rotary position encoding. Where a wavelength is near the
-// block size, the
-// phase at which blocks begin drifts slowly, and a second, much longer period appears.
+// Two periods in one model: the block grid and the wavelengths of the rotary position encoding. Where a wavelength is near
+// the block size, the phase at which blocks begin drifts slowly, and a second, much longer period appears.
 //
 // Worked example (theta 10,000, 128 rotated channels, blocks of 64): pair 16 turns in 20 pi = 62.83 tokens. 64 / 62.83 = 1.0186, so the
 // phase at block starts repeats every 64 / 0.0186 = 3,442 tokens. Averaging 64 rotated copies of a constant key leaves

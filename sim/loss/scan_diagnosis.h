@@ -31,13 +31,13 @@ struct PeriodFinding {
   ScanVerdict verdict = ScanVerdict::none;
   ScanPeriod search;  ///< `period` is what was found where verdict is likely or level
   double ratio = 0;   ///< phase share over its median at neighbouring periods
-  std::int64_t further_points =
-      0;                    ///< that would reach six cycles (no candidate: that a first look needs); 0: none needed
+  /// Points that would reach six cycles (no candidate: that a first look needs); 0: none needed.
+  std::int64_t further_points = 0;
   double further_step = 0;  ///< at this distance
-  double smallest_dip = std::numeric_limits<
-      double>::quiet_NaN();  ///< smallest_visible_dip() where nothing was found; in the unit of the values
-  std::vector<std::int64_t>
-      block_sizes;  ///< tokens: the period, or the multiple of 16 within two resolutions, and its halves down to 16; empty without a period in tokens
+  /// smallest_visible_dip() where nothing was found; in the unit of the values.
+  double smallest_dip = std::numeric_limits<double>::quiet_NaN();
+  /// Tokens: the period, or the multiple of 16 within two resolutions, and its halves down to 16; empty without a period in tokens.
+  std::vector<std::int64_t> block_sizes;
   std::string certainty;  ///< one line for people
   [[nodiscard]] bool is_found() const { return verdict == ScanVerdict::likely || verdict == ScanVerdict::level; }
 };
@@ -59,8 +59,8 @@ struct ScanCost {
   double worst_at = 0;       ///< place
   double cvar05 = 0;         ///< mean loss of the worst 5 % of places
   double failing_share = 0;  ///< of places
-  double stability =
-      0;  ///< position-stability index; NaN: single yes-or-no tries, of which some fail (0 for coins too)
+  /// Position-stability index; NaN: single yes-or-no tries, of which some fail (0 for coins too).
+  double stability = 0;
   double worst_phase_over_mean = 0;  ///< of losses; NaN without a period or loss
   std::int64_t flips = 0;            ///< neighbouring places of which one fails and the other does not
 };

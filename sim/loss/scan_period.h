@@ -6,10 +6,9 @@
 // apart, 1 - MSD / (2 variance). Two scales: the values, and asinh((y - median) / (2 robust sigma)), on which a bump of 0.4 nat counts
 // beside one of 10. Two families: powers of two, since most block sizes are, and every period.
 // How good is good is learnt from surrogates, each searched alike: AR(1) series with the scan's own autocorrelation and
-// innovations at the same
-// positions, and the scan's own failing stretches in another order (scan_surrogates.h). Within each kind the smallest p of the
-// eight searches is
-// ranked among the surrogates' smallest (Westfall and Young 1993), so the search is paid for; the larger p of the two kinds counts.
+// innovations at the same positions, and the scan's own failing stretches in another order (scan_surrogates.h). Within each
+// kind the smallest p of the eight searches is ranked among the surrogates' smallest (Westfall and Young 1993), so the
+// search is paid for; the larger p of the two kinds counts.
 //
 // Example: loss 10 at prefix lengths 4..10, 68..74, 132..138 and 0 elsewhere, measured at 0, 2, .. 200: the agreement at 64 is 1, no
 // surrogate reaches it: p = 1/1000, 3.2 cycles, period 64.
@@ -31,10 +30,11 @@ struct ScanSeries {
 };
 
 struct ScanPeriod {
-  double period =
-      std::numeric_limits<double>::quiet_NaN();  ///< the best candidate, whether or not it convinces; NaN: none to try
-  double resolution =
-      0;  ///< to the farthest period that fits as well (period_range.h); at least half the mean gap that a boundary falls into, over the cycles between first and last
+  /// The best candidate, whether or not it convinces; NaN: none to try.
+  double period = std::numeric_limits<double>::quiet_NaN();
+  /// To the farthest period that fits as well (period_range.h); at least half the mean gap that a boundary falls into, over the cycles
+  /// between first and last.
+  double resolution = 0;
   double cycles = 0;       ///< extent / period
   double phase_share = 0;  ///< of variance explained by the phase, at the period
   double agreement = 0;    ///< of points one period apart; 1: equal

@@ -1,7 +1,6 @@
 #pragma once
 // What a scan without a period could have looked like: series that share what is irregular in it. A search for periods is
-// repeated on many of
-// them; what it finds there it finds by chance.
+// repeated on many of them; what it finds there it finds by chance.
 //
 // Two kinds, since neither stands for the other. Noise with a memory: an AR(1) series. Blocks lost here and there: the scan's own failing
 // stretches, whole, in another order. Any two stretches are some distance apart, and to AR(1) noise they look like two beats of a wave.
@@ -35,8 +34,7 @@ class AutoregressiveSurrogates {
 };
 
 /// The scan's stretches beyond the middle of its range (on the side where fewer places are), whole, and its other places one
-/// by one, in random
-/// order. Where all stretches and the gaps between them are multiples of some number of places, that many stay together: a
+/// by one, in random order. Where all stretches and the gaps between them are multiples of some number of places, that many stay together: a
 /// grid is no period.
 class MovedStretches {
  public:

@@ -3,8 +3,7 @@
 //
 // More replicas never make anybody slower, and more traffic never faster: both searches bisect. While candidates are compared, the
 // busiest sample of the first replica stands for all (Scope::sample): that may be too many by one to three where bursts
-// decide, or one too few. What
-// may be chosen is then counted with every request on every replica (Scope::everything).
+// decide, or one too few. What may be chosen is then counted with every request on every replica (Scope::everything).
 
 #include <cstdint>
 #include <string>

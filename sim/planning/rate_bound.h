@@ -32,12 +32,12 @@ struct StepCost {
 
 /// Means over the requests of a traffic.
 struct MeanWork {
-  double prompt_tokens =
-      0;               ///< that no prefix cache can hold: all of them, or those behind the shared blocks, at least one
+  /// Prompt tokens that no prefix cache can hold: all of them, or those behind the shared blocks, at least one.
+  double prompt_tokens = 0;
   double decodes = 0;  ///< tokens after the first
   double entries = 0;  ///< read by them together: the sum over a request's decodes of what is cached then
-  double room =
-      0;  ///< that they take in the cache's blocks, likewise: the windows' entries too, as those of other layers
+  /// That they take in the cache's blocks, likewise: the windows' entries too, as those of other layers.
+  double room = 0;
 };
 
 /// @param has_hits  shared blocks may be found in a prefix cache

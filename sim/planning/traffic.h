@@ -21,8 +21,8 @@ struct Longest {
 
 struct Traffic {
   serving::RequestTrace trace;
-  double mean_rate =
-      0;  ///< requests/s, rate_scale included; of poisson and gamma what was asked for, not what a draw came to
+  /// Requests/s, rate_scale included; of poisson and gamma what was asked for, not what a draw came to.
+  double mean_rate = 0;
   double mean_input = 0, mean_output = 0;
   Longest longest;
   std::int64_t truncated = 0, dropped = 0;

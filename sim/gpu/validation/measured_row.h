@@ -28,8 +28,8 @@ struct MeasuredFile {
 struct RowPrediction {
   double bytes = 0;  ///< decode attention: K and V read, Q read, O written; GEMM: both operands and the result
   std::optional<double> microseconds;
-  bool is_difference =
-      false;  ///< of two measured times: may be zero or negative, so only its absolute error says something
+  /// Of two measured times: may be zero or negative, so only its absolute error says something.
+  bool is_difference = false;
 };
 
 /// Rows of one operation each, as predict_row.

@@ -13,8 +13,8 @@ namespace kvtide::kv {
 struct GroupLevels {
   float smallest = 0;  ///< code, an integer
   float largest = 15;  ///< code, an integer, above 0
-  bool is_symmetric =
-      false;  ///< zero point 0, scale from the largest magnitude; else from the smallest to the largest value
+  /// Zero point 0, scale from the largest magnitude; else from the smallest to the largest value.
+  bool is_symmetric = false;
   bool has_half_metadata = true;  ///< scale and zero point are stored in fp16; else as they are
 };
 

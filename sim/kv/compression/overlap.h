@@ -2,9 +2,8 @@
 // Windows that overlap: which of two windows a position is read from, and what the other copy costs.
 //
 // Stages work on whole windows. Afterwards every position is read once: from a protected window that holds it, else from
-// the surviving window in which it lies further from an edge (quantized_halo: from its own stride, else from the 4-bit halo of
-// the window before). The copies
-// that are stored and not read are HeadCache::copies.
+// the surviving window in which it lies further from an edge (quantized_halo: from its own stride, else from the 4-bit halo
+// of the window before). The copies that are stored and not read are HeadCache::copies.
 //
 // Example: windows 0..127 and 96..223 both kept, evict only. Positions 96..127 are in both; with `duplicate` 32 copies
 // are stored beside the 224 positions read (256 = 2 whole windows), with `union` none.
