@@ -117,16 +117,22 @@ void add_detail(const std::vector<kv::LayerCache>& caches, const loss::PositionL
                            "Attention a position receives from the head's measured queries with the full cache", "1"});
 }
 
-void add_phase(std::span<const double> profile, const std::vector<std::vector<double>>& by_head,
-               const std::vector<std::uint8_t>& is_protected, const loss::PeriodVerdict& verdict, LossMetric metric,
-               std::int64_t block_size, std::int64_t grid_offset, RunResult& result) {
+/// What a run's loss is told by.
+struct LossProfile {
+  std::vector<double> chosen;                ///< [position] the metric that was asked for
+  std::vector<std::uint8_t> is_protected;    ///< [position]
+  std::vector<std::vector<double>> by_head;  ///< [layer * kv_head][position] M
+};
+
+void add_phase(const LossProfile& profile, const loss::PeriodVerdict& verdict, LossMetric metric,
+               const kv::Compression& setting, RunResult& result) {
   // Folded at what was found; without a period at the block size, where a reader would look for one.
   const bool has_period = std::isfinite(verdict.period);
-  const std::int64_t period = has_period ? std::llround(verdict.period) : block_size;
+  const std::int64_t period = has_period ? std::llround(verdict.period) : setting.block_size;
   const std::int64_t offset =
-      has_period && std::isfinite(verdict.grid_offset) ? std::llround(verdict.grid_offset) : grid_offset;
-  if (period > static_cast<std::int64_t>(profile.size())) return;
-  const loss::PhaseProfile fold = loss::fold_by_phase(profile, period, offset, period, is_protected);
+      has_period && std::isfinite(verdict.grid_offset) ? std::llround(verdict.grid_offset) : setting.grid_offset;
+  if (period > std::ssize(profile.chosen)) return;
+  const loss::PhaseProfile fold = loss::fold_by_phase(profile.chosen, period, offset, period, profile.is_protected);
   std::vector<std::int64_t> phases(fold.mean.size());
   std::iota(phases.begin(), phases.end(), std::int64_t{0});
   result.dimensions.push_back(
@@ -135,7 +141,7 @@ void add_phase(std::span<const double> profile, const std::vector<std::vector<do
       {"phase/loss", fold.mean, {"phase/phase"}, "Mean of the chosen loss at this phase", units_of(metric)});
   std::vector<std::int64_t> counts(fold.count.begin(), fold.count.end());
   result.arrays.push_back({"phase/jump_share",
-                           loss::fold_jumps(by_head, period, offset),
+                           loss::fold_jumps(profile.by_head, period, offset),
                            {"phase/phase"},
                            "Share of the heads' loss jumps at this phase; a block grid puts them all at 0",
                            "1"});
@@ -234,6 +240,80 @@ void average_over_requests(const Run& run, const kv::Compression& setting, const
   result.numbers["loss_mean_deviation"] = std::sqrt(variance);
 }
 
+void add_spans(const LossSetting& asked, const LossProfile& profile, const loss::PositionLoss& loss,
+               const TraceInputs& trace, RunResult& result) {
+  const std::int64_t num_positions = trace.num_compressed();
+  const loss::SpanStatistics spans =
+      loss::span_statistics(profile.chosen, head_of(loss.attention, num_positions), profile.is_protected, asked.span);
+  result.texts["loss_metric"] = to_string(asked.metric);
+  result.numbers["loss_mean"] = spans.mean;
+  result.numbers["loss_worst"] = spans.worst;
+  result.numbers["loss_worst_over_mean"] = spans.worst_over_mean;
+  result.numbers["loss_cvar05"] = spans.cvar05;
+  if (asked.metric != LossMetric::mass_loss) return;
+  // A position that lost half of its attention is as good as gone; half of an output error or of its bits says no such
+  // thing.
+  result.numbers["longest_lost_run"] = static_cast<double>(spans.longest_lost_run);
+  result.numbers["split_rate"] = loss::split_rate(profile.chosen, profile.is_protected, asked.span);
+  if (asked.heads != HeadReduction::reader) return;
+  const loss::HeadReference& head = trace.reference().layers().front().front();
+  const bool is_sample = head.num_queries < head.num_candidates;
+  result.numbers["loss_mean_error"] =
+      is_sample ? loss::sampling_error(loss.lost_of_query, loss::attention_given(trace.reference(), num_positions),
+                                       head.num_candidates)
+                : 0;
+}
+
+void add_free_blocks(const kv::Compression& setting, const kv::HeadCache& any_head, std::int64_t num_positions,
+                     RunResult& result) {
+  const std::int64_t free_blocks = any_head.num_blocks - any_head.protected_blocks;
+  result.numbers["free_blocks"] = static_cast<double>(free_blocks);
+  if (free_blocks == 0 && !setting.stages.empty()) {
+    result.warnings.push_back(
+        fmt::format("block_size {} leaves no free block in the trace's {} positions: everything is protected",
+                    setting.block_size, num_positions));
+  }
+}
+
+/// The period that the loss shows, and the loss folded on it.
+void add_period(const Run& run, const kv::Compression& setting, const LossProfile& profile, RunResult& result) {
+  loss::PeriodQuestion question;
+  question.loss = profile.chosen;
+  question.head_mass_loss = &profile.by_head;
+  question.is_protected = profile.is_protected;
+  question.known_block_size = setting.block_size;
+  question.seed = run.seed;
+  const loss::PeriodVerdict verdict = loss::find_period(question);
+  result.numbers["period"] = verdict.period;
+  result.numbers["grid_offset"] = verdict.grid_offset;
+  result.numbers["cycles"] = verdict.cycles;
+  result.numbers["periodicity_index"] = verdict.periodicity_index;
+  result.numbers["periodicity_ratio"] = verdict.periodicity_ratio;
+  result.numbers["periodicity_p"] = verdict.periodicity_p;
+  result.numbers["edge_index"] = verdict.edge_index;
+  result.numbers["edge_p"] = verdict.edge_p;
+  result.texts["period_kind"] = std::string(loss::to_string(verdict.kind));
+  result.texts["period_certainty"] = verdict.certainty;
+  add_phase(profile, verdict, run.setting.loss.metric, setting, result);
+}
+
+void add_scans(const Run& run, const kv::Compression& setting, const LossProfile& profile, const TraceInputs& trace,
+               RunResult& result) {
+  const LossSetting& asked = run.setting.loss;
+  const bool is_merged = run.setting.sharing.merges;
+  if (run.setting.measure.position_scan) {
+    if (run.setting.probe && is_merged) {
+      result.warnings.emplace_back("probe: not measured with share_layers");
+    } else if (run.setting.probe) {
+      evaluate_probe_scan(run, setting, trace, result);
+    } else if (asked.metric == LossMetric::mass_loss) {
+      add_position_scan(profile.chosen, asked.span, result);
+    }
+  }
+  // Merging goes position by position: a prefix moves nothing.
+  if (run.setting.measure.prefix_scan && !is_merged) evaluate_prefix_scan(run, setting, trace, result);
+}
+
 }  // namespace
 
 std::shared_ptr<const kv::RecordedScores> scores_for(const kv::Compression& setting, const kv::LayerBudget& budget,
@@ -267,85 +347,26 @@ void evaluate_loss(const Run& run, const TraceInputs& trace, RunResult& result) 
   const std::vector<kv::LayerCache> caches = compress_trace(run.setting, setting, trace);
   loss::PositionLoss loss = loss::measure_loss(trace.reference(), caches, asked.heads);
   if (asked.requests > 1) average_over_requests(run, setting, trace, loss, result);
-  const std::vector<std::uint8_t> is_protected = protected_positions(setting, num_positions);
-  const std::vector<double> profile = head_of(chosen_metric(asked.metric, loss), num_positions);
+  LossProfile profile;
+  profile.chosen = head_of(chosen_metric(asked.metric, loss), num_positions);
+  profile.is_protected = protected_positions(setting, num_positions);
+  for (const std::vector<double>& head : loss.head_mass_loss) profile.by_head.push_back(head_of(head, num_positions));
 
   if (run.setting.measure.loss) {
     add_position_arrays(loss, num_positions, result);
     add_attention_flow(setting, trace, caches, result);
   }
   if (run.setting.measure.detail) add_detail(caches, loss, trace, result);
-
-  const loss::SpanStatistics spans =
-      loss::span_statistics(profile, head_of(loss.attention, num_positions), is_protected, asked.span);
-  result.texts["loss_metric"] = to_string(asked.metric);
-  result.numbers["loss_mean"] = spans.mean;
-  if (asked.metric == LossMetric::mass_loss && asked.heads == HeadReduction::reader) {
-    const loss::HeadReference& head = trace.reference().layers().front().front();
-    const bool is_sample = head.num_queries < head.num_candidates;
-    result.numbers["loss_mean_error"] =
-        is_sample ? loss::sampling_error(loss.lost_of_query, loss::attention_given(trace.reference(), num_positions),
-                                         head.num_candidates)
-                  : 0;
-  }
-  result.numbers["loss_worst"] = spans.worst;
-  result.numbers["loss_worst_over_mean"] = spans.worst_over_mean;
-  result.numbers["loss_cvar05"] = spans.cvar05;
-  // A position that lost half of its attention is as good as gone; half of an output error or of its bits says no such
-  // thing.
-  const bool is_share = asked.metric == LossMetric::mass_loss;
-  if (is_share) {
-    result.numbers["longest_lost_run"] = static_cast<double>(spans.longest_lost_run);
-    result.numbers["split_rate"] = loss::split_rate(profile, is_protected, asked.span);
-  }
+  add_spans(asked, profile, loss, trace, result);
   add_anchors(setting, loss, num_positions, result);
   result.numbers["cut_rate"] = cut_rate(setting, num_positions, asked.span);
   result.numbers["output_error"] = loss.output_error;
   result.numbers["output_error_rms"] = loss.output_error_rms;
   result.numbers["bits_lost"] = std::accumulate(loss.bits_lost.begin(), loss.bits_lost.begin() + num_positions, 0.0) /
                                 static_cast<double>(num_positions);
-  const kv::HeadCache& any_head = caches.front().heads.front();
-  const std::int64_t free_blocks = any_head.num_blocks - any_head.protected_blocks;
-  result.numbers["free_blocks"] = static_cast<double>(free_blocks);
-  if (free_blocks == 0 && !setting.stages.empty()) {
-    result.warnings.push_back(
-        fmt::format("block_size {} leaves no free block in the trace's {} positions: everything is protected",
-                    setting.block_size, num_positions));
-  }
-
-  std::vector<std::vector<double>> by_head;
-  for (const std::vector<double>& head : loss.head_mass_loss) by_head.push_back(head_of(head, num_positions));
-  loss::PeriodQuestion question;
-  question.loss = profile;
-  question.head_mass_loss = &by_head;
-  question.is_protected = is_protected;
-  question.known_block_size = setting.block_size;
-  question.seed = run.seed;
-  const loss::PeriodVerdict verdict = loss::find_period(question);
-  result.numbers["period"] = verdict.period;
-  result.numbers["grid_offset"] = verdict.grid_offset;
-  result.numbers["cycles"] = verdict.cycles;
-  result.numbers["periodicity_index"] = verdict.periodicity_index;
-  result.numbers["periodicity_ratio"] = verdict.periodicity_ratio;
-  result.numbers["periodicity_p"] = verdict.periodicity_p;
-  result.numbers["edge_index"] = verdict.edge_index;
-  result.numbers["edge_p"] = verdict.edge_p;
-  result.texts["period_kind"] = std::string(loss::to_string(verdict.kind));
-  result.texts["period_certainty"] = verdict.certainty;
-  add_phase(profile, by_head, is_protected, verdict, asked.metric, setting.block_size, setting.grid_offset, result);
-
-  const bool is_merged = run.setting.sharing.merges;
-  if (run.setting.measure.position_scan) {
-    if (run.setting.probe && is_merged) {
-      result.warnings.emplace_back("probe: not measured with share_layers");
-    } else if (run.setting.probe) {
-      evaluate_probe_scan(run, setting, trace, result);
-    } else if (is_share) {
-      add_position_scan(profile, asked.span, result);
-    }
-  }
-  // Merging goes position by position: a prefix moves nothing.
-  if (run.setting.measure.prefix_scan && !is_merged) evaluate_prefix_scan(run, setting, trace, result);
+  add_free_blocks(setting, caches.front().heads.front(), num_positions, result);
+  add_period(run, setting, profile, result);
+  add_scans(run, setting, profile, trace, result);
 }
 
 }  // namespace kvtide::experiment
