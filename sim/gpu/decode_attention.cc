@@ -183,9 +183,15 @@ KernelTime time_merge(const GpuProfile& profile, MemoryModel& memory, const Deco
                       .input = L2State::warm});
 }
 
-KernelTime time_call(const GpuProfile& profile, MemoryModel& memory, const DecodeAttentionWork& work, L2State l2) {
-  check(profile, work);
-  const AttentionKernel& kernel = profile.attention_kernel(work.kernel, work);
+/// Sums over a call's tasks before they are split.
+struct CallSums {
+  std::int64_t num_tasks = 0;
+  double bytes = 0;  ///< streamed by one block of each task
+  SplitWork uncut;
+};
+
+/// How the kernel cuts a task's query heads, and what each block costs besides its KV.
+Cut cut_of_queries(const AttentionKernel& kernel, const DecodeAttentionWork& work) {
   Cut cut;
   cut.tile_entries = kernel.tile_entries(work.head_dim);
   if (kernel.shares_kv) {
@@ -198,92 +204,130 @@ KernelTime time_call(const GpuProfile& profile, MemoryModel& memory, const Decod
   const double head_dim = static_cast<double>(work.head_dim), query_rows = static_cast<double>(cut.query_rows);
   cut.block_overhead =
       kernel.task_time + kernel.task_time_per_channel * head_dim + kernel.output_time * head_dim * query_rows;
+  return cut;
+}
 
-  std::int64_t num_tasks = 0;
-  SplitWork uncut{.num_sms = profile.num_sms, .blocks_per_sm = kernel.blocks_per_sm, .max_splits = kernel.max_splits};
-  uncut.total_tiles = 0;
-  double bytes = 0;
+CallSums sums_of(const GpuProfile& profile, const AttentionKernel& kernel, const DecodeAttentionWork& work,
+                 const Cut& cut) {
+  CallSums sums;
+  sums.uncut = {.num_sms = profile.num_sms, .blocks_per_sm = kernel.blocks_per_sm, .max_splits = kernel.max_splits};
+  sums.uncut.total_tiles = 0;
   for (const AttentionTask& task : work.tasks) {
     if (task.count == 0) continue;
-    num_tasks += task.count;
+    sums.num_tasks += task.count;
     const std::int64_t tiles = num_tiles(task, cut.tile_entries);
-    uncut.num_tiles = std::max(uncut.num_tiles, tiles);
-    uncut.total_tiles += static_cast<double>(tiles) * static_cast<double>(task.count * cut.blocks_per_task);
-    uncut.num_history = std::max(uncut.num_history, task.num_entries + task.hidden_entries);
-    bytes += task_bytes(task) * static_cast<double>(task.count);
+    sums.uncut.num_tiles = std::max(sums.uncut.num_tiles, tiles);
+    sums.uncut.total_tiles += static_cast<double>(tiles) * static_cast<double>(task.count * cut.blocks_per_task);
+    sums.uncut.num_history = std::max(sums.uncut.num_history, task.num_entries + task.hidden_entries);
+    sums.bytes += task_bytes(task) * static_cast<double>(task.count);
   }
-  if (num_tasks == 0) return {};
-  const double hit_rate =
-      l2 == L2State::cold ? 0 : cyclic_hit_rate(bytes, static_cast<double>(profile.l2_bytes) * profile.l2_usable_share);
-  const std::int64_t num_slots = profile.num_sms * kernel.blocks_per_sm;
-  uncut.num_blocks = num_tasks * cut.blocks_per_task;
-  const std::int64_t num_splits = split_count(kernel.splits, uncut);
-  cut.tiles_per_split = ceil_div(uncut.num_tiles, num_splits);
-  cut.resident_blocks =
-      std::min(kernel.blocks_per_sm,
-               ceil_div(uncut.num_blocks * ceil_div(uncut.num_tiles, cut.tiles_per_split), profile.num_sms));
-  const SmRates rates = sm_rates(profile, kernel, work.math_bits, hit_rate);
+  sums.uncut.num_blocks = sums.num_tasks * cut.blocks_per_task;
+  return sums;
+}
 
-  // Blocks of one query head each do not run in step: what misses L2 is fetched by each. Tiles of a group's rows are
-  // neighbours that start together on the same entries: the first to ask brings them to L2 for the others.
-  const std::int64_t num_fetches = kernel.shares_kv ? 1 : cut.blocks_per_task;
-
+/// Thread blocks of all tasks and what binds them.
+struct SplitCall {
   std::vector<BlockGroup> groups;
-  std::vector<Traffic> traffic;
-  double missed_bytes = 0;
   double longest_stream = 0;
   double longest_arithmetic = 0;
-  double empty_blocks = 0;
+  double empty_blocks = 0;  ///< launched for splits that a shorter task has no entries for
   std::int64_t most_splits = 1;
+};
+
+/// @param num_splits  of the longest task
+SplitCall split_tasks(const DecodeAttentionWork& work, const AttentionKernel& kernel, const SmRates& rates,
+                      const Cut& cut, std::int64_t num_splits) {
+  SplitCall call;
   for (const AttentionTask& task : work.tasks) {
     if (task.count == 0) continue;
     const SplitTask split = split_task(task, work, kernel, rates, cut);
-    groups.push_back(split.blocks);
-    most_splits = std::max(most_splits, split.num_splits);
-    empty_blocks += static_cast<double>(task.count * cut.blocks_per_task) *
-                    static_cast<double>(std::max<std::int64_t>(0, num_splits - split.num_splits));
-    longest_stream = std::max(longest_stream, split.stream_time);
-    longest_arithmetic = std::max(longest_arithmetic, split.arithmetic_time);
+    call.groups.push_back(split.blocks);
+    call.most_splits = std::max(call.most_splits, split.num_splits);
+    call.empty_blocks += static_cast<double>(task.count * cut.blocks_per_task) *
+                         static_cast<double>(std::max<std::int64_t>(0, num_splits - split.num_splits));
+    call.longest_stream = std::max(call.longest_stream, split.stream_time);
+    call.longest_arithmetic = std::max(call.longest_arithmetic, split.arithmetic_time);
+  }
+  return call;
+}
+
+/// What misses L2, in all and by contiguous run.
+struct MissedTraffic {
+  double bytes = 0;
+  std::vector<Traffic> parts;
+};
+
+/// @param num_fetches  times that each byte of a task is asked for
+MissedTraffic missed_traffic(const DecodeAttentionWork& work, std::int64_t num_fetches, double hit_rate) {
+  MissedTraffic missed;
+  for (const AttentionTask& task : work.tasks) {
+    if (task.count == 0) continue;
     for (const PageStream& stream : task.streams) {
-      const double missed =
+      const double bytes =
           static_cast<double>(stream.bytes) * static_cast<double>(task.count * num_fetches) * (1 - hit_rate);
-      missed_bytes += missed;
-      const auto same = std::ranges::find(traffic, stream.chunk_bytes, &Traffic::chunk_bytes);
-      if (same == traffic.end()) {
-        traffic.push_back({missed, stream.chunk_bytes, 0});
+      missed.bytes += bytes;
+      const auto same = std::ranges::find(missed.parts, stream.chunk_bytes, &Traffic::chunk_bytes);
+      if (same == missed.parts.end()) {
+        missed.parts.push_back({bytes, stream.chunk_bytes, 0});
       } else {
-        same->bytes += missed;
+        same->bytes += bytes;
       }
     }
   }
+  return missed;
+}
+
+KernelTime time_call(const GpuProfile& profile, MemoryModel& memory, const DecodeAttentionWork& work, L2State l2) {
+  check(profile, work);
+  const AttentionKernel& kernel = profile.attention_kernel(work.kernel, work);
+  Cut cut = cut_of_queries(kernel, work);
+  const CallSums sums = sums_of(profile, kernel, work, cut);
+  if (sums.num_tasks == 0) return {};
+  const double hit_rate =
+      l2 == L2State::cold
+          ? 0
+          : cyclic_hit_rate(sums.bytes, static_cast<double>(profile.l2_bytes) * profile.l2_usable_share);
+  const std::int64_t num_splits = split_count(kernel.splits, sums.uncut);
+  cut.tiles_per_split = ceil_div(sums.uncut.num_tiles, num_splits);
+  cut.resident_blocks =
+      std::min(kernel.blocks_per_sm,
+               ceil_div(sums.uncut.num_blocks * ceil_div(sums.uncut.num_tiles, cut.tiles_per_split), profile.num_sms));
+  const SmRates rates = sm_rates(profile, kernel, work.math_bits, hit_rate);
+  const SplitCall call = split_tasks(work, kernel, rates, cut, num_splits);
+
+  // Blocks of one query head each do not run in step: what misses L2 is fetched by each. Tiles of a group's rows are
+  // neighbours that start together on the same entries: the first to ask brings them to L2 for the others.
+  const MissedTraffic missed = missed_traffic(work, kernel.shares_kv ? 1 : cut.blocks_per_task, hit_rate);
+  TrafficTime hbm = traffic_time(profile, memory, missed.parts);
+  hbm.seconds /= kernel.memory_share;
+  const double l2_time = sums.bytes * static_cast<double>(cut.blocks_per_task) / profile.l2_bandwidth;
+  const double memory_time = std::max(hbm.seconds, l2_time);
+
   // The first wave has nothing to stream until its overhead is over; after that blocks hide it behind each other's loads.
-  std::vector<SlotsDone> done = dispatch_blocks(std::move(groups), num_slots);
-  const double late = kernel.empty_block_time * empty_blocks / static_cast<double>(num_slots) - cut.block_overhead;
+  const std::int64_t num_slots = profile.num_sms * kernel.blocks_per_sm;
+  std::vector<SlotsDone> done = dispatch_blocks(call.groups, num_slots);
+  const double late = kernel.empty_block_time * call.empty_blocks / static_cast<double>(num_slots) - cut.block_overhead;
   for (SlotsDone& slots : done) {
     if (slots.at > 0) slots.at += late;
   }
   const double waves = done.back().at;
-  TrafficTime hbm = traffic_time(profile, memory, traffic);
-  hbm.seconds /= kernel.memory_share;
-  const double l2_time = bytes * static_cast<double>(cut.blocks_per_task) / profile.l2_bandwidth;
+  const double body = time_on_shared_memory(done, memory_time, kOverlap);
+
   double fixed = profile.graph_launch_latency + kernel.fixed_time +
                  kernel.sequence_time * static_cast<double>(work.num_sequences) + cut.block_overhead;
-  if (most_splits > 1) {
-    fixed +=
-        kernel.combine_time + kernel.combine_output_time * static_cast<double>(most_splits) * query_rows * head_dim;
+  if (call.most_splits > 1) {
+    fixed += kernel.combine_time + kernel.combine_output_time * static_cast<double>(call.most_splits) *
+                                       static_cast<double>(cut.query_rows) * static_cast<double>(work.head_dim);
   }
   if (work.interleaves_groups && work.query_heads_per_task > 1) fixed += kernel.regroup_time;
-  const double memory_time = std::max(hbm.seconds, l2_time);
-  const double body = time_on_shared_memory(done, memory_time, kOverlap);
   const double duration = std::max(profile.host_launch_time, fixed + body);
-
   if (!(duration < kMaxSeconds)) {
     throw InputError(fmt::format("decode attention: the work takes {:.3g} s, more than a million", duration));
   }
 
   KernelTime time;
   time.duration = from_seconds(duration);
-  time.hbm_bytes = static_cast<Bytes>(std::llround(missed_bytes));
+  time.hbm_bytes = static_cast<Bytes>(std::llround(missed.bytes));
   time.row_hit_rate = hbm.row_hit_rate;
   time.memory_busy_share = hbm.seconds / duration;
   if (std::max(fixed, duration - body) >= body) {
@@ -291,7 +335,7 @@ KernelTime time_call(const GpuProfile& profile, MemoryModel& memory, const Decod
   } else if (memory_time > waves) {
     time.limited_by = "memory";
   } else {
-    time.limited_by = longest_stream >= longest_arithmetic ? "in-flight" : "compute";
+    time.limited_by = call.longest_stream >= call.longest_arithmetic ? "in-flight" : "compute";
   }
   return time;
 }
