@@ -1,21 +1,33 @@
 """docs/results.md is what `kvtide run` writes; `kvtide report` shows what was run and in what unit."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 
 from tested_program import SOURCE, kvtide
 
 
-def test_the_page_of_the_results_file_is_read_off_a_results_file(tmp_path):
-    out = tmp_path / "every.h5"
-    done = kvtide("run", SOURCE / "experiments/every-measure.yaml", "-o", out, "--quiet")
-    assert done.returncode == 0, done.stderr
-    page = subprocess.run([sys.executable, "-m", "kvtide_analysis", "reference", out], capture_output=True, text=True,
+def test_the_page_of_the_results_file_is_read_off_results_files(tmp_path):
+    outs = [tmp_path / "every.h5", tmp_path / "bits.h5"]
+    for out, changes in zip(outs, [[], ["--set", "loss.metric=bits_lost"]]):
+        done = kvtide("run", SOURCE / "experiments/every-measure.yaml", "-o", out, "--quiet", *changes)
+        assert done.returncode == 0, done.stderr
+    page = subprocess.run([sys.executable, "-m", "kvtide_analysis", "reference", *outs], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(SOURCE / "analysis")})
     assert page.returncode == 0, page.stderr
     assert page.stdout == (SOURCE / "docs/results.md").read_text(), (
-        "kvtide run experiments/every-measure.yaml -o f.h5; python3 -m kvtide_analysis reference f.h5 > docs/results.md")
+        "kvtide run experiments/every-measure.yaml -o a.h5; the same --set loss.metric=bits_lost -o b.h5; "
+        "python3 -m kvtide_analysis reference a.h5 b.h5 > docs/results.md")
+
+
+def test_the_page_of_the_results_file_and_explain_say_the_same():
+    columns = json.loads(kvtide("explain", "--json").stdout)["columns"]
+    said = {column["name"]: (column["units"], column["definition"].replace("|", "\\|")) for column in columns}
+    rows = re.findall(r"^\| `(\w+)` \| (?:float64|text) \| (.+?) \| (.+) \|$", (SOURCE / "docs/results.md").read_text(), re.MULTILINE)
+    assert len(rows) > 100
+    assert {name: (unit, text) for name, unit, text in rows} == {name: said[name] for name, _, _ in rows}
 
 
 EXPERIMENT = """name: page
