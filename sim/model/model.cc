@@ -41,6 +41,11 @@ std::string file_of(const std::string& name_or_path) {
   const std::size_t slash = name_or_path.find('/');
   const std::filesystem::path config = std::filesystem::path(name_or_path) / "config.json";
   if (slash != std::string::npos && std::filesystem::is_regular_file(config, ignored)) return config.string();
+  // "models/llama-3.1-8b": a file by its path, without the extension as shipped ones are named.
+  for (const std::string& extension : kExtensions) {
+    const std::string file = name_or_path + extension;
+    if (slash != std::string::npos && std::filesystem::is_regular_file(file, ignored)) return file;
+  }
   if (!is_repository(name_or_path)) return find_data_file("models", name_or_path, kExtensions);
   // A folder of the organisation's name: the user's own checkpoint is meant, never the shipped one in its place.
   if (const std::string folder = name_or_path.substr(0, slash); std::filesystem::is_directory(folder, ignored)) {

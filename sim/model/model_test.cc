@@ -82,18 +82,17 @@ TEST_F(CheckpointFolder, IsReadAndNotTheShippedModelOfItsName) {
   for (const std::string path : {"mine/qwen2.5-7b", "mine/qwen2.5-7b/", "./mine/qwen2.5-7b"}) {
     EXPECT_EQ(load_model(path).num_layers, 4) << path;
   }
-  EXPECT_EQ(load_model("mine/qwen2.5-14b.json").num_layers, 4);
+  for (const char* path : {"mine/qwen2.5-14b.json", "mine/qwen2.5-14b", "./mine/qwen2.5-14b"})
+    EXPECT_EQ(load_model(path).num_layers, 4) << path;
   EXPECT_EQ(load_model("yours/qwen2.5-7b").num_layers, 28);  // no such folder: an id
 }
 
 TEST_F(CheckpointFolder, WithoutAConfigIsRefused) {
-  for (const char* path : {"mine/qwen2.5-14b", "mine/qwen2.5-32b"}) {
-    try {
-      (void)load_model(path);
-      ADD_FAILURE() << path;
-    } catch (const InputError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("a path: mine/ is there")) << path;
-    }
+  try {
+    (void)load_model("mine/qwen2.5-32b");
+    ADD_FAILURE();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a path: mine/ is there"));
   }
 }
 
