@@ -80,7 +80,7 @@ std::string server_line(const Measured& measured) {
   return line;
 }
 
-/// The constants as a plan takes them, or why they are not offered.
+/// The constants as a plan and an experiment take them, or why they are not offered.
 std::string advice(const planning::CalibrationOutcome& outcome, const planning::BenchmarkedServer& server) {
   const planning::Calibration& fitted = outcome.fitted;
   std::string text;
@@ -104,10 +104,10 @@ std::string advice(const planning::CalibrationOutcome& outcome, const planning::
           fmt::format("warning: {} of the runs held out is predicted worse with these constants than without.\n", name);
     }
   }
-  return text +
-         fmt::format(
-             "In a plan: calibration: {{step_factor: {:.3f}, step_gap: \"{:.3f} ms\", ttft_offset: \"{:.1f} ms\"}}\n",
-             fitted.step_factor, fitted.step_gap * 1e3, fitted.ttft_offset * 1e3);
+  return text + fmt::format(
+                    "Under `plan:` of a plan, or in an experiment with a workload: calibration: {{step_factor: {:.3f}, "
+                    "step_gap: \"{:.3f} ms\", ttft_offset: \"{:.1f} ms\"}}\n",
+                    fitted.step_factor, fitted.step_gap * 1e3, fitted.ttft_offset * 1e3);
 }
 
 int run(const Arguments& arguments) {

@@ -39,7 +39,7 @@ constexpr std::array kExamples{
     "compression: {partition: {kind: content}, positions: {kind: smooth}}",
     "compression: none",
     "trace: {synthetic: {kind: uniform, tokens: 64}}\nprobe: {}\nmeasure: [memory]\nloss: {measure_queries: [0, 1]}",
-    "workload: {requests: r.csv, facts: f.csv}\nengine: {}\nslo: {}",
+    "workload: {requests: r.csv, facts: f.csv}\nengine: {}\nslo: {}\ncalibration: {}",
     "workload: {requests: r.csv}\nengine: {kind: trtllm, capacity_policy: max_utilization, disaggregation: {}}",
     "trace: {file: t.h5, companion: u.h5}\nloss: {measure_queries: question}",
 };

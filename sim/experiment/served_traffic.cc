@@ -191,7 +191,8 @@ void ServedTraffic::serve_seed(std::int64_t seed, const serving::Fleet& fleet, s
   serving::ServingSample sample(asked_.objectives);
   std::vector<serving::RequestTimes> first;
   serving::ServeOptions options;
-  options.on_request = [&](const serving::RequestTimes& times) {
+  options.on_request = [&](const serving::RequestTimes& in_engine) {
+    const serving::RequestTimes times = asked_.calibration.seen_by_client(in_engine);
     sample.add(times);
     if (is_first_seed && first.size() < kMaxRequestsKept) first.push_back(times);
   };

@@ -72,7 +72,10 @@ void evaluate_serving(const Run& run, const kv::Compression& setting, const Mode
   const std::int64_t num_blocks = cache_blocks(run, model, account, growth, result);
   const serving::EngineSettings engine = engine_settings(run, account, num_blocks, growth);
   const serving::Fleet fleet = fleet_of(run, model, gpu.profile(), share.bytes, engine);
-  serving::MachineStepTime step_time(gpu, step_options(run, setting, model, scores, share.bytes, context));
+  serving::MachineStepTime modeled(gpu, step_options(run, setting, model, scores, share.bytes, context));
+  serving::CalibratedStepTime calibrated(modeled, asked.calibration);
+  const bool is_calibrated = asked.calibration != serving::Calibration{};
+  serving::StepTime& step_time = is_calibrated ? static_cast<serving::StepTime&>(calibrated) : modeled;
   auto& numbers = result.numbers;
   numbers["serving_blocks"] = static_cast<double>(engine.num_blocks);
   numbers["serving_kv_tokens"] = static_cast<double>((engine.num_blocks - 1) * engine.block_size);

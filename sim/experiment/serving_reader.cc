@@ -55,11 +55,22 @@ void read_engine(const Value& value, ServingSetting& setting) {
 
 }  // namespace
 
+serving::Calibration read_calibration(const Value& value) {
+  if (!value.exists()) return {};
+  const auto seconds = [&](const char* key) {
+    return value.quantity(key, {.dimension = Dimension::time, .fallback = 0, .min = 0, .max = 100});
+  };
+  return {.step_factor = value.number("step_factor", {.fallback = 1, .min = 0.1, .max = 10}),
+          .step_gap = seconds("step_gap"),
+          .ttft_offset = seconds("ttft_offset")};
+}
+
 std::optional<ServingSetting> read_serving(const Value& root,
                                            const std::function<std::string(const std::string&)>& located) {
   const Value workload = root.at("workload"), engine = root.at("engine"), slo = root.at("slo");
+  const Value calibration = root.at("calibration");
   if (!workload.exists()) {
-    for (const Value* orphan : {&engine, &slo}) {
+    for (const Value* orphan : {&engine, &slo, &calibration}) {
       orphan->accept_all();
       if (orphan->exists()) orphan->error("needs a workload");
     }
@@ -72,6 +83,7 @@ std::optional<ServingSetting> read_serving(const Value& root,
     return slo.quantity(key, {.dimension = Dimension::time, .fallback = 0, .min = 0, .max = 1e6});
   };
   setting.objectives = {.ttft = seconds("ttft"), .tpot = seconds("tpot"), .latency = seconds("latency")};
+  setting.calibration = read_calibration(calibration);
   return setting;
 }
 
@@ -103,6 +115,8 @@ std::string serving_text(const ServingSetting& setting, const std::string& reque
     const bool is_dealt = setting.prefill_replicas > 1 && setting.replicas == 1;
     if (is_dealt && setting.routing != serving::Routing::round_robin) text += " least_loaded";
   }
+  if (const serving::Calibration& own = setting.calibration; own != serving::Calibration{})
+    text += fmt::format(" calibrated {} {} {}", own.step_factor, own.step_gap, own.ttft_offset);
   return text;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// `workload:`, `engine:` and `slo:` of an experiment file.
+// `workload:`, `engine:`, `slo:` and `calibration:` of an experiment file.
 
 #include <functional>
 #include <optional>
@@ -14,5 +14,8 @@ namespace kvtide::experiment {
 /// @param located  a path as written -> where it lies
 [[nodiscard]] std::optional<ServingSetting> read_serving(const config::Value& root,
                                                          const std::function<std::string(const std::string&)>& located);
+
+/// `calibration:`, a line of `kvtide calibrate`; of nothing what changes nothing.
+[[nodiscard]] serving::Calibration read_calibration(const config::Value& value);
 
 }  // namespace kvtide::experiment

@@ -1,9 +1,10 @@
 #pragma once
-// What an experiment file's `workload:`, `engine:` and `slo:` ask for.
+// What an experiment file's `workload:`, `engine:`, `slo:` and `calibration:` ask for.
 
 #include <cstdint>
 #include <string>
 
+#include "serving/calibrated_step_time.h"
 #include "serving/engine_settings.h"
 #include "serving/front.h"
 #include "serving/serving_run.h"
@@ -39,6 +40,7 @@ struct ServingSetting {
   double transfer_bandwidth = 0;  ///< B/s a prefill engine; 0: the GPU's own link, of every rank
   double transfer_latency = 0;    ///< s; with bandwidth 0 that of the GPU's link
   serving::Objectives objectives;
+  serving::Calibration calibration;  ///< of the user's own server
   bool operator==(const ServingSetting&) const = default;
 };
 

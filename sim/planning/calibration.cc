@@ -48,15 +48,6 @@ double least(double low, double high, int steps, const Cost& cost) {
 
 }  // namespace
 
-Picoseconds CalibratedStepTime::duration(const serving::StepShape& shape) {
-  return from_seconds(to_seconds(base_.duration(shape)) * calibration_.step_factor + calibration_.step_gap);
-}
-
-Picoseconds CalibratedStepTime::decode_run(std::int64_t num_decodes, std::int64_t kv_tokens, std::int64_t steps) {
-  return from_seconds(to_seconds(base_.decode_run(num_decodes, kv_tokens, steps)) * calibration_.step_factor +
-                      calibration_.step_gap * static_cast<double>(steps));
-}
-
 bool CalibrationOutcome::is_worse() const {
   const auto known = [](double error) { return std::isnan(error) ? 0 : error; };
   const auto both = [&](const CalibrationError& error) { return std::hypot(known(error.tpot), known(error.ttft)); };

@@ -1,8 +1,5 @@
 #pragma once
-// The few constants of a user's own server that no data sheet has, fitted to its own benchmark runs:
-//   step_factor   every step takes that many times what the modeled GPU needs (clocks, drivers, another kernel version)
-//   step_gap      the device idles that long between steps (host, tokenizer, sampler in Python)
-//   ttft_offset   a client waits that much longer for its first token (network, queueing outside of the engine)
+// The few constants of a user's own server that no data sheet has (serving/calibrated_step_time.h), fitted to its own benchmark runs.
 //
 // Every second run is fitted, the others are held out. Step time is fitted to TPOT alone, the offset then to TTFT: TPOT does not hang on
 // it. A TTFT that is queueing for the most part has no offset to tell: a queue is many steps long, and so is each error of a
@@ -13,29 +10,12 @@
 #include <vector>
 
 #include "planning/benchmark_log.h"
-#include "serving/step_shape.h"
+#include "serving/calibrated_step_time.h"
 
 namespace kvtide::planning {
 
-struct Calibration {
-  double step_factor = 1;
-  double step_gap = 0;     ///< s
-  double ttft_offset = 0;  ///< s
-};
-
-/// Step times of another, corrected.
-class CalibratedStepTime : public serving::StepTime {
- public:
-  /// @param base  outlives this object
-  CalibratedStepTime(serving::StepTime& base, const Calibration& calibration)
-      : base_(base), calibration_(calibration) {}
-  [[nodiscard]] Picoseconds duration(const serving::StepShape& shape) override;
-  [[nodiscard]] Picoseconds decode_run(std::int64_t num_decodes, std::int64_t kv_tokens, std::int64_t steps) override;
-
- private:
-  serving::StepTime& base_;
-  Calibration calibration_;
-};
+using serving::CalibratedStepTime;
+using serving::Calibration;
 
 struct PredictedRun {
   double ttft = 0, tpot = 0;  ///< means, s

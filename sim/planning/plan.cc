@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "config/yaml_value.h"
+#include "experiment/serving_reader.h"
 #include "experiment/setting_reader.h"
 #include "gpu/gpu_profile.h"
 
@@ -176,14 +177,7 @@ void read_search(const Value& root, Plan& plan) {
     plan.goal = minimize.as_choice({"cost", "gpus"}, "cost") == "cost" ? Goal::cost : Goal::gpus;
   }
 
-  if (const Value own = value.at("calibration"); own.exists()) {
-    const auto seconds = [&](const char* key) {
-      return own.quantity(key, {.dimension = Dimension::time, .fallback = 0, .min = 0, .max = 100});
-    };
-    plan.calibration = {.step_factor = own.number("step_factor", {.fallback = 1, .min = 0.1, .max = 10}),
-                        .step_gap = seconds("step_gap"),
-                        .ttft_offset = seconds("ttft_offset")};
-  }
+  plan.calibration = experiment::read_calibration(value.at("calibration"));
   const Value prices = value.at("prices");
   plan.prices.read(prices, "the plan");
   for (const GpuType& gpu : plan.gpus) {
