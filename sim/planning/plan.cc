@@ -10,6 +10,7 @@
 #include "experiment/serving_reader.h"
 #include "experiment/setting_reader.h"
 #include "gpu/gpu_profile.h"
+#include "planning/plan_reader.h"
 
 namespace kvtide::planning {
 namespace {
@@ -213,20 +214,15 @@ LossBound bound_of_task(const std::string& task) {
   return {.mean_max = 0.02, .worst_max = 0.10};
 }
 
-Plan parse_plan(const std::string& yaml, const std::string& path, const std::string& base_folder,
-                const std::vector<std::pair<std::string, std::string>>& sets) {
-  config::Document document = config::Document::parse(yaml, path);
-  for (const auto& [key, value] : sets) document.set(key, value);
+Plan read_plan(const config::Document& document, const std::string& path, const std::string& base_folder) {
   const Value root = document.root();
-  if (!root.is_map()) {
-    root.error("expected a mapping with the keys name, model, trace, workload, plan");
-    document.throw_if_errors();
-  }
   Plan plan;
   plan.path = path;
-  plan.yaml = yaml;
   plan.base_folder = base_folder;
-  for (const auto& [key, value] : sets) plan.overrides += fmt::format("{}={}\n", key, value);
+  if (!root.is_map()) {
+    root.error("expected a mapping with the keys name, model, trace, workload, plan");
+    return plan;
+  }
   plan.prices = PriceList::shipped();
   plan.name = root.string("name");
   plan.model = root.string("model");
@@ -253,7 +249,17 @@ Plan parse_plan(const std::string& yaml, const std::string& path, const std::str
     read_search(root, plan);
   }
   root.finish();
+  return plan;
+}
+
+Plan parse_plan(const std::string& yaml, const std::string& path, const std::string& base_folder,
+                const std::vector<std::pair<std::string, std::string>>& sets) {
+  config::Document document = config::Document::parse(yaml, path);
+  for (const auto& [key, value] : sets) document.set(key, value);
+  Plan plan = read_plan(document, path, base_folder);
   document.throw_if_errors();
+  plan.yaml = yaml;
+  for (const auto& [key, value] : sets) plan.overrides += fmt::format("{}={}\n", key, value);
   return plan;
 }
 
