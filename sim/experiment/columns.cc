@@ -19,8 +19,10 @@ constexpr std::array kColumns{
     Column{"decode_bytes_mean", kNumber, "B",
            "compression.decode: KV cache of one sequence over the steps from one compression to the next, mean"},
     Column{"decode_step_us_full", kNumber, "us", "One decode step of the whole batch with the uncompressed cache"},
-    Column{"decode_step_us", kNumber, "us", "One decode step of the whole batch with the compressed cache"},
-    Column{"decode_speedup", kNumber, "1", "decode_step_us_full / decode_step_us"},
+    Column{"decode_step_us", kNumber, "us",
+           "One decode step of the whole batch with the compressed cache: decode_step_us_full / decode_speedup"},
+    Column{"decode_speedup", kNumber, "1",
+           "Mean decode step without compression over that with it, in the steps from one compression to the next"},
     Column{"collective_us", kNumber, "us",
            "Time of collectives between tensor- and expert-parallel GPUs in one decode step of the compressed cache, "
            "mean"},

@@ -247,16 +247,28 @@ void add_time(const Run& run, const kv::Compression& setting, const Model& model
   const auto means = [&](std::vector<gpu::DecodeStepRecord> SteppedDecode::*records) {
     return around ? means_around((*around).*records, period) : means_of_steps(compressed.*records, period);
   };
+  // A period ends at the context: its steps are of shorter contexts, which are quicker without compression, too.
+  Run plain = uncompressed(run);
+  const SteppedDecode here = step_through(plain, kv::Compression{}, model, gpu, scores, 1, {}, fitting);
+  const std::int64_t num_same = around ? 2 : std::min(period, steps);
+  if (around) plain.setting.context_tokens = around->first_position + 1;
+  const SteppedDecode same = step_through(plain, kv::Compression{}, model, gpu, scores, num_same, {}, fitting);
+  const auto speedup = [&](const PeriodMeans& of, std::vector<gpu::DecodeStepRecord> SteppedDecode::*records) {
+    return mean_step_us(same.*records, num_same) / of.step_us;
+  };
   const PeriodMeans own = means(&SteppedDecode::records);
   const std::int64_t blocks = (around ? *around : compressed).compressed_blocks * run.setting.batch;
   auto& numbers = result.numbers;
   numbers["decode_step_us_full"] = mean_step_us(full.records, 1);
-  numbers["decode_step_us"] = own.step_us;
-  numbers["decode_speedup"] = numbers["decode_step_us_full"] / numbers["decode_step_us"];
+  numbers["decode_speedup"] = speedup(own, &SteppedDecode::records);
+  numbers["decode_step_us"] = numbers["decode_step_us_full"] / numbers["decode_speedup"];
   if (run.setting.schedule.recall > 0)
     numbers["recall_us"] = to_microseconds(compressed.recall_duration) / static_cast<double>(steps);
   numbers["compress_us_per_block"] = blocks == 0 ? 0 : own.compress_us / static_cast<double>(blocks);
-  if (fitting > 0) add_fitting_step(run, fitting, means(&SteppedDecode::other_records).step_us, "", result);
+  if (fitting > 0) {
+    const auto records = &SteppedDecode::other_records;
+    add_fitting_step(run, fitting, mean_step_us(here.*records, 1) / speedup(means(records), records), "", result);
+  }
   if (fitting_full > 0) add_fitting_step(run, fitting_full, mean_step_us(full.other_records, 1), "_full", result);
   const gpu::DecodeStepRecord& last = full.records.back();
   double collective_us = 0;

@@ -114,7 +114,8 @@ std::int64_t num_decode_steps(const kv::Compression& setting, const kv::CacheSch
                               std::int64_t context_tokens) {
   constexpr std::int64_t kFewest = 64;
   constexpr std::int64_t kMost = 1024;
-  return std::min(std::clamp(compression_period(setting, schedule) * 5 / 2, kFewest, kMost), context_tokens - 1);
+  return std::min(std::clamp(compression_period(setting, schedule) * 5 / 2, kFewest, kMost),
+                  std::max<std::int64_t>(1, context_tokens - 1));
 }
 
 gpu::DecoderShape decoder_shape(const Model& model, const Setting& setting,
