@@ -124,7 +124,8 @@ serving::MachineStepTime::Options::Compression compression_of(const Run& run, co
   const auto division = static_cast<double>(ranks * tokens);
   work.read_bytes = static_cast<double>(whole.read_bytes) / division;
   work.write_bytes = static_cast<double>(whole.write_bytes) / division;
-  work.flops = whole.flops / division;
+  work.flops = (whole.flops - whole.query_flops) / division +
+               whole.query_flops / static_cast<double>(run.setting.tensor_parallel * tokens);
   work.is_every_token = tokens == 1;
   work.thread_blocks = static_cast<double>(whole.num_blocks) / division;
   work.chunk_bytes = std::max<Bytes>(1, whole.chunk_bytes);

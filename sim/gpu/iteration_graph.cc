@@ -405,14 +405,16 @@ DecodeAttentionWork share_of_rank(const DecodeAttentionWork& work, std::int64_t 
 }
 
 StreamWork share_of_rank(const StreamWork& work, std::int64_t num_kv_heads, bool is_latent, std::int64_t num_ranks) {
-  if (is_latent || num_ranks == 1) return work;
-  const std::int64_t division = std::min(num_ranks, num_kv_heads);
+  if (num_ranks == 1) return work;
+  const std::int64_t division = is_latent ? 1 : std::min(num_ranks, num_kv_heads);
+  const auto ranks = static_cast<double>(num_ranks);
   StreamWork own = work;
   own.num_blocks = ceil_div(work.num_blocks, division);
   own.read_bytes /= static_cast<Bytes>(division);
   own.write_bytes /= static_cast<Bytes>(division);
-  own.flops /= static_cast<double>(division);
-  own.tensor_flops /= static_cast<double>(division);
+  own.query_flops /= ranks;
+  own.flops = (work.flops - work.query_flops) / static_cast<double>(division) + own.query_flops;
+  own.tensor_flops /= ranks;
   return own;
 }
 

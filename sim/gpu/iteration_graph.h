@@ -68,7 +68,8 @@ struct Iteration {
 [[nodiscard]] DecodeAttentionWork share_of_rank(const DecodeAttentionWork& work, std::int64_t num_kv_heads,
                                                 bool is_latent, std::int64_t num_ranks);
 
-/// A rank's part of work over all KV heads alike.
+/// A rank's part of work over all KV heads alike: what is done for query heads is divided by all ranks, the rest as KV heads are.
+/// Example: of 100 flops 80 are for query heads; 8 ranks over 4 KV heads: 80 / 8 + 20 / 4 = 15, over a latent vector 80 / 8 + 20 = 30.
 [[nodiscard]] StreamWork share_of_rank(const StreamWork& work, std::int64_t num_kv_heads, bool is_latent,
                                        std::int64_t num_ranks);
 

@@ -165,6 +165,24 @@ TEST(IterationGraph, RanksDivideKvHeadsAndThenQueryHeads) {
   EXPECT_EQ(share_of_rank(work, 1, true, 8).query_heads_per_task, 16);
 }
 
+// 100 flops, 80 of them for query heads, and 10 products. 2 ranks have half of everything; 8 ranks over 4 KV heads repeat each: a
+// quarter of its bytes and of 20 flops, an eighth of the 80. Nothing but the queries of a latent vector is divided.
+TEST(IterationGraph, RanksDivideWhatIsDoneForQueryHeadsEvenWhereTheyRepeatKeys) {
+  const StreamWork work{
+      .num_blocks = 16, .read_bytes = 1000, .write_bytes = 40, .flops = 100, .query_flops = 80, .tensor_flops = 10};
+  const auto expect = [&](std::int64_t kv_heads, bool is_latent, std::int64_t ranks, const StreamWork& own) {
+    EXPECT_EQ(share_of_rank(work, kv_heads, is_latent, ranks), own) << kv_heads << " " << ranks;
+  };
+  expect(4, false, 1, work);
+  expect(4, false, 2,
+         {.num_blocks = 8, .read_bytes = 500, .write_bytes = 20, .flops = 50, .query_flops = 40, .tensor_flops = 5});
+  expect(4, false, 8,
+         {.num_blocks = 4, .read_bytes = 250, .write_bytes = 10, .flops = 15, .query_flops = 10, .tensor_flops = 1.25});
+  expect(
+      1, true, 8,
+      {.num_blocks = 16, .read_bytes = 1000, .write_bytes = 40, .flops = 30, .query_flops = 10, .tensor_flops = 1.25});
+}
+
 TEST(HeadsOfRank, AreDividedInOrderAndRepeated) {
   const auto heads = [](std::int64_t num_heads, std::int64_t rank, std::int64_t num_ranks) {
     const HeadRange range = heads_of_rank(num_heads, rank, num_ranks);

@@ -100,7 +100,8 @@ struct StreamWork {
   Bytes write_bytes = 0;
   Bytes chunk_bytes = 0;          ///< contiguous run of what is read, a page or a row
   double flops = 0;               ///< on CUDA cores, a multiply-add counted as 2
-  double tensor_flops = 0;        ///< short products inside the kernel, 16 bit
+  double query_flops = 0;         ///< of them: for each query head, which ranks divide even where they repeat KV heads
+  double tensor_flops = 0;        ///< short products with query heads inside the kernel, 16 bit
   std::int64_t num_launches = 1;  ///< kernels one after another that share the amounts above
   L2State input = L2State::cold;  ///< warm: the kernel before wrote what is read
   bool operator==(const StreamWork&) const = default;

@@ -30,6 +30,7 @@ StreamWork score_work(const ScoreShape& shape) {
   work.chunk_bytes = shape.chunk_bytes;
   work.tensor_flops = 2 * queries * head_dim * entries;
   work.flops = shape.num_queries > 0 ? kFlopsPerWeight * queries * entries : 2 * head_dim * entries;
+  work.query_flops = shape.num_queries > 0 ? work.flops : 0;
   work.num_launches = shape.num_queries > 0 ? 2 : 1;  // the softmax needs the sum over all entries
   return work;
 }

@@ -12,6 +12,7 @@ void add(const StreamWork& more, StreamWork& sum) {
   sum.read_bytes += more.read_bytes;
   sum.write_bytes += more.write_bytes;
   sum.flops += more.flops;
+  sum.query_flops += more.query_flops;
   sum.tensor_flops += more.tensor_flops;
   sum.chunk_bytes = more.chunk_bytes;
   sum.num_launches = more.num_launches;

@@ -274,19 +274,19 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event,
   double read_elements = 0;
   double written_elements = 0;
   double stored_share = 1;
-  double flops = 0;
+  double flops = 0, query_flops = 0;
   for (const Stage& stage : setting.stages) {
     if (const auto* evict = std::get_if<Evict>(&stage)) {
       const ScorerNeeds& needs = find_scorer(evict->scorer).needs;
       const auto group =
           static_cast<double>(geometry_.model.num_query_heads) / static_cast<double>(geometry_.model.num_kv_heads);
       // q.k for every position and query of the group.
-      flops += elements * queries_of(*evict, needs, setting, geometry_.score_window) * group;
+      query_flops += elements * queries_of(*evict, needs, setting, geometry_.score_window) * group;
       flops += elements / 2 * needs.flops_per_key_element;
       const bool reads_values = needs.values && !(is_latent && needs.keys);
       read_elements += (needs.keys ? elements / 2 : 0) + (reads_values ? elements / 2 : 0);
       if (evict->critical) {  // W_o v for every position and query head of the group
-        flops += elements * static_cast<double>(geometry_.model.hidden_size) * group;
+        query_flops += elements * static_cast<double>(geometry_.model.hidden_size) * group;
         read_elements += elements / 2;
       }
       double kept = static_cast<double>(evict->keep) * 1e-6;
@@ -365,7 +365,8 @@ gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event,
   }
   work.read_bytes = static_cast<Bytes>(read_elements * 2) * static_cast<Bytes>(heads);
   work.write_bytes = static_cast<Bytes>(written_elements * 2) * static_cast<Bytes>(heads);
-  work.flops = flops * static_cast<double>(heads);
+  work.query_flops = query_flops * static_cast<double>(heads);
+  work.flops = flops * static_cast<double>(heads) + work.query_flops;
   return work;
 }
 

@@ -118,6 +118,19 @@ TEST(CompressionWork, OfAttentionScoresGrowsWithTheQueriesWatched) {
   EXPECT_EQ(flops(24, 0), flops(24, 60));
 }
 
+// 24 queries of a group of two against 1,024 elements, two heads: 24 x 2 x 1,024 x 2. A choice by position and a pool ask no query.
+TEST(CompressionWork, TellsWhatIsDoneForQueryHeads) {
+  const auto query_flops = [](const std::vector<Stage>& stages) {
+    const Compression setting = blocks_of_32(stages);
+    return CacheTimeline({.model = small_model(), .setting = setting, .score_window = 24}, some_scores(), kPositions)
+        .compression_work({.completed_blocks = 1})
+        .query_flops;
+  };
+  EXPECT_EQ(query_flops({Evict{.scorer = "attention_sum", .keep = 250000}}), 98304);
+  EXPECT_EQ(query_flops({newest()}), 0);
+  EXPECT_EQ(query_flops({Pool{.width = 4}}), 0);
+}
+
 TEST(CompressionWork, OfAPoolReadsAllAndWritesTheMeans) {
   EXPECT_EQ(work(blocks_of_32({Pool{.width = 4}})), (Work{1024, 2048, 512}));
 }
