@@ -197,8 +197,31 @@ bool is_wanted(const Document& run, const Sweep& sweep, const std::vector<Axis>&
   return true;
 }
 
-void warn(const Run& run, std::set<std::string>& warnings) {
+bool quantizes(const kv::Compression& setting) {
+  return std::ranges::any_of(setting.stages,
+                             [](const kv::Stage& stage) { return std::holds_alternative<kv::Quantize>(stage); });
+}
+
+void warn(const Run& run, const Model& model, std::set<std::string>& warnings) {
   const Setting& setting = run.setting;
+  if (model.max_positions > 0 && setting.context_tokens > model.max_positions) {
+    warnings.insert(fmt::format("context_tokens {} is more than the {} positions of {}", setting.context_tokens,
+                                model.max_positions, model.name));
+  }
+  if (model.published_weights != model.weight_format) {
+    warnings.insert(fmt::format(
+        "the weights of {} are published in {}: here they have 16 bits, so less memory is left for the cache and "
+        "steps take longer",
+        model.name, model.published_weights));
+  }
+  std::int64_t num_windows = 0;
+  for (const LayerKind& kind : model.layers) num_windows += kind.window > 0 ? kind.count : 0;
+  if (num_windows > 0 && quantizes(setting.compression)) {
+    warnings.insert(fmt::format(
+        "quantize leaves {} of the {} layers of {} at 16 bits: a window is stored as it is, while an engine's "
+        "quantized cache covers every layer",
+        num_windows, model.num_layers, model.name));
+  }
   if (setting.compression.block_size > setting.context_tokens) {
     warnings.insert(fmt::format(
         "compression.block_size {} is larger than context_tokens {}: one protected block, nothing is compressed",
@@ -271,7 +294,7 @@ Experiment parse_experiment(const std::string& yaml, const std::string& path, co
       continue;
     }
     finish_run(run, resolver, root);
-    warn(run, warnings);
+    warn(run, *resolver.model(run.setting.model).model, warnings);
     keys += fmt::format("{:016x}", run.key);
     experiment.runs.push_back(std::move(run));
   }

@@ -207,6 +207,22 @@ TEST_F(ExperimentFile, BlockLargerThanTheContextIsAWarningNotAnError) {
   EXPECT_TRUE(parse("context_tokens: 128\ncompression: {block_size: 128}").warnings.empty());
 }
 
+// Learned positions of GPT-2; 40 of the 48 layers of Gemma 3 have a window; DeepSeek-V3 is published in fp8.
+TEST_F(ExperimentFile, WhatAModelIsNotServedLikeIsAWarning) {
+  const auto warned = [this](const std::string& model, const std::string& more) {
+    Overrides overrides;
+    overrides.sets = {{"model", model}};
+    return parse(more, overrides).warnings;
+  };
+  EXPECT_TRUE(warned("gpt-2-xl", "context_tokens: 1024").empty());
+  EXPECT_THAT(warned("gpt-2-xl", "context_tokens: 1025"),
+              ElementsAre("context_tokens 1025 is more than the 1024 positions of gpt-2-xl"));
+  EXPECT_TRUE(warned("gemma-3-12b", "compression: {stages: [{evict: {scorer: newest}}]}").empty());
+  EXPECT_THAT(warned("gemma-3-12b", "compression: {preset: fp8}"),
+              ElementsAre(HasSubstr("quantize leaves 40 of the 48 layers of gemma-3-12b at 16 bits")));
+  EXPECT_THAT(warned("deepseek-v3", ""), ElementsAre(HasSubstr("the weights of deepseek-v3 are published in fp8")));
+}
+
 TEST_F(ExperimentFile, PlannedKindsAreRefusedWithWhatIsAvailable) {
   for (const char* planned : {"measure: [timeline]", "plan: {gpus: [h100-sxm]}"}) {
     EXPECT_THAT(error_of(planned), HasSubstr("not available yet")) << planned;

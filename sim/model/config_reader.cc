@@ -326,6 +326,7 @@ Model read_config(const Value& root, const std::optional<Value>& quant_file, con
   model.weight_format = read_weight_format(root);
   if (model.weight_format == "16 bit") model.weight_format = read_weight_format(text);
   if (model.weight_format == "16 bit" && quant_file) model.weight_format = read_weight_format(*quant_file);
+  model.published_weights = root.string("_published_weights", model.weight_format);
   text.finish();
   return model;
 }

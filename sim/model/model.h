@@ -79,6 +79,8 @@ struct Model {
   bool has_qk_norm = false;   ///< Qwen3 family: one norm of head_dim for queries, one for keys
   std::int64_t weight_bytes_per_parameter = 2;
   std::string weight_format = "16 bit";  ///< as the file's quantization_config names it
+  std::string published_weights =
+      "16 bit";  ///< the same, or what a shipped file says of a checkpoint that is counted at 16 bit
 
   Rope rope;          ///< of full layers
   Rope sliding_rope;  ///< of sliding layers, where they differ
