@@ -28,6 +28,8 @@ constexpr double kEdgeP = 0.001;
 constexpr double kEdgeShare = 0.2;
 constexpr double kShortP = 0.005;
 constexpr double kShortAgreement = 0.5;
+/// A text has words twice, and heads read both: what so few pairs of positions carry is no period.
+constexpr std::size_t kPairsOfAWord = 4;
 
 /// What lies below the smallest double, as the power of many jumps does, is no 0.
 std::string probability_text(double p) {
@@ -166,6 +168,7 @@ bool short_rule(const Evidence& evidence, const PeriodQuestion& question, Period
       search_short_scan(evidence.open, static_cast<std::int64_t>(static_cast<double>(n) / kMinCycles) + 1,
                         std::min(question.max_period, n / 2), question.seed);
   if (scan.period == 0 || scan.agreement < kShortAgreement || scan.p > kShortP) return false;
+  if (agreement_without_best_pairs(evidence.open, scan.period, kPairsOfAWord) < scan.agreement / 2) return false;
   // Places may agree best at a multiple of what they repeat with.
   const std::int64_t shorter = shortest_repetition(evidence.open, 0.8 * scan.agreement);
   const std::int64_t period = shorter > 0 && shorter < scan.period ? shorter : scan.period;

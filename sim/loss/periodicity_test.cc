@@ -125,6 +125,22 @@ TEST(FindPeriod, RoundingHasNone) {
   EXPECT_EQ(lost(6e-2).kind, PeriodKind::likely);  // the other side: the same shape where it is a loss
 }
 
+// Two words of three tokens 907 apart that a codec's error meets alike, in little noise: 2 cycles, and no period. The other side: the
+// same noise, and all of a stretch of 40 so.
+TEST(FindPeriod, AWordThatComesTwiceHasNone) {
+  const auto twice = [](std::size_t width) {
+    std::vector<double> loss = autoregressive(1900, 0, 4);
+    for (double& value : loss) value *= 0.05;
+    for (std::size_t j = 0; j < width; ++j) {
+      for (const std::size_t begin : {256U, 1163U}) loss[begin + j] += 3 + static_cast<double>(j % 3);
+    }
+    return verdict_of_scan(loss);
+  };
+  EXPECT_EQ(twice(3).kind, PeriodKind::none);
+  EXPECT_EQ(twice(40).kind, PeriodKind::likely);
+  EXPECT_EQ(twice(40).period, 907);
+}
+
 TEST(FindPeriod, TokenLevelTopKHasNone) {
   const Profiles masks = block_masks(2000, 1, 0, 6);
   const PeriodVerdict verdict = verdict_of(masks);

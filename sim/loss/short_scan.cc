@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <complex>
+#include <numeric>
 #include <unsupported/Eigen/FFT>
 #include <vector>
 
@@ -66,6 +67,25 @@ std::vector<double> without_line(std::span<const double> profile) {
 }
 
 }  // namespace
+
+double agreement_without_best_pairs(std::span<const double> profile, std::int64_t lag, std::size_t count) {
+  const auto apart = static_cast<std::size_t>(lag);
+  if (profile.size() <= apart + count) return 0;
+  const std::vector<double> centred = without_line(profile);
+  std::vector<std::size_t> pairs(profile.size() - apart);
+  std::iota(pairs.begin(), pairs.end(), std::size_t{0});
+  const auto product = [&](std::size_t j) { return centred[j] * centred[j + apart]; };
+  const auto rest = pairs.begin() + static_cast<std::ptrdiff_t>(count);
+  std::nth_element(pairs.begin(), rest, pairs.end(),
+                   [&](std::size_t a, std::size_t b) { return product(a) > product(b); });
+  double products = 0;
+  double both = 0;
+  for (auto pair = rest; pair != pairs.end(); ++pair) {
+    products += product(*pair);
+    both += centred[*pair] * centred[*pair] + centred[*pair + apart] * centred[*pair + apart];
+  }
+  return both > 0 ? 2 * products / both : 0;
+}
 
 ShortScan search_short_scan(std::span<const double> profile, std::int64_t min_period, std::int64_t max_period,
                             std::uint64_t seed) {
