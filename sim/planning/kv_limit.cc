@@ -22,17 +22,18 @@ KvLimit kv_limit_of(const experiment::Run& run, const Policy& uncompressed, cons
                     const Traffic& traffic, const Plan& plan, std::int64_t replicas, double start) {
   KvLimit limit;
   Replica plain(run, uncompressed, model, gpu, traffic.longest, plan.calibration);
-  const CarriedRate carried = rate_carried(plain, traffic, plan, replicas, start);
+  const CarriedRate carried = rate_carried(plain, traffic, plan, replicas, start, Scope::everything);
   if (carried.rate <= 0) return limit;
   Replica unlimited(run, uncompressed, model, gpu, traffic.longest, plan.calibration, {.has_unlimited_cache = true});
   Replica free(run, uncompressed, model, gpu, traffic.longest, plan.calibration,
                {.has_unlimited_cache = true, .has_free_attention = true});
   limit.is_known = true;
-  limit.setting = fmt::format("{} x {}", replicas * run.setting.tensor_parallel, gpu.profile().name);
+  limit.setting = fmt::format("{} x {} ({} a replica)", replicas * run.setting.tensor_parallel, gpu.profile().name,
+                              run.setting.tensor_parallel);
   limit.rate = carried.rate;
   limit.used_share = carried.experience.used_share;
-  limit.rate_unlimited = rate_carried(unlimited, traffic, plan, replicas, carried.rate, carried.scope).rate;
-  limit.rate_free = rate_carried(free, traffic, plan, replicas, limit.rate_unlimited, carried.scope).rate;
+  limit.rate_unlimited = rate_carried(unlimited, traffic, plan, replicas, carried.rate, Scope::everything).rate;
+  limit.rate_free = rate_carried(free, traffic, plan, replicas, limit.rate_unlimited, Scope::everything).rate;
   return limit;
 }
 

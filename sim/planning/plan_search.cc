@@ -18,7 +18,6 @@ namespace kvtide::planning {
 namespace {
 
 constexpr std::int64_t kMostReplicas = 4096;
-constexpr std::size_t kRatesSettled = 6;
 constexpr std::size_t kSettledAtOnce = 4;  // whatever the threads: what is settled must not hang on them
 
 /// Of one candidate. @return below 1: the plan's GPUs do not suffice
@@ -116,10 +115,19 @@ std::int64_t worthwhile_replicas(const Plan& plan, const Candidate& one, const C
   return static_cast<std::int64_t>(std::min(count, static_cast<double>(kMostReplicas))) - plan.spare;
 }
 
-/// Goal rate: the rate of its replicas with every request on each.
-void settle_rate(const Plan& plan, const Traffic& traffic, const MakeReplica& make, Candidate& one) {
+/// Goal rate: the rate of its replicas with every request on each. Ruled out, and no more than the best's rate: who breaks an objective
+/// there, or carries less than half of it as sampled.
+void settle_rate(const Plan& plan, const Traffic& traffic, const MakeReplica& make, const Candidate* best,
+                 Candidate& one) {
+  if (best != nullptr && one.rate < best->rate / 2) return;
   const std::unique_ptr<Replica> replica = make(one);
-  const CarriedRate carried = rate_carried(*replica, traffic, plan, one.needed, one.rate, Scope::everything);
+  if (best != nullptr && (replica->rate_bound(traffic) * static_cast<double>(one.needed) < best->rate ||
+                          !replica->serve_all(traffic, best->rate, one.needed, plan.objectives).is_good())) {
+    one.rate = std::min(one.rate, best->rate);
+    return;
+  }
+  const double start = best != nullptr ? best->rate : one.rate;
+  const CarriedRate carried = rate_carried(*replica, traffic, plan, one.needed, start, Scope::everything);
   if (carried.rate <= 0) return;
   one.rate = carried.rate;
   one.experience = carried.experience;
@@ -127,42 +135,42 @@ void settle_rate(const Plan& plan, const Traffic& traffic, const MakeReplica& ma
 }
 
 /// Other goals: its replicas, counted with every request on each.
-void settle_replicas(const Plan& plan, const PlanOutcome& outcome, const MakeReplica& make, std::int64_t worthwhile,
+void settle_replicas(const Plan& plan, const PlanOutcome& outcome, const MakeReplica& make, const Candidate* best,
                      Candidate& one) {
+  const std::int64_t worthwhile = worthwhile_replicas(plan, one, best);
   if (worthwhile < 1 || worthwhile < one.needed / 2) return;
   const std::unique_ptr<Replica> replica = make(one);
   const std::int64_t most = most_replicas(plan, one);
-  const std::int64_t start = std::min(one.needed, most);
-  FleetSize size = exact_replicas(*replica, outcome.traffic, plan, outcome.wanted_rate, start, worthwhile, most);
-  if (size.replicas == 0) {
-    if (worthwhile < start) return;  // dearer than the best, however much
-    one.reason = size.reason;
+  const auto count = [&](std::int64_t start, std::int64_t limit) {
+    return exact_replicas(*replica, outcome.traffic, plan, outcome.wanted_rate, std::min(start, most), limit, most);
+  };
+  FleetSize size = count(one.needed, worthwhile);
+  if (size.replicas == 0 && worthwhile < most) {
+    if (worthwhile < std::min(one.needed, most)) return;  // dearer than the best, however much
+    size = count(worthwhile + 1, kMostReplicas);          // dearer, not impossible
   }
+  if (size.replicas == 0) one.reason = size.reason;
   one.needed = size.replicas;
   one.experience = std::move(size.experience);
   one.is_exact = true;
   set_fleet(one, plan);
 }
 
-}  // namespace
-
-void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& make, const SearchOptions& options) {
-  std::vector<Candidate*> ranked;
-  for (Candidate& one : outcome.candidates) {
-    if (one.is_feasible) ranked.push_back(&one);
-  }
+/// Settles whatever could be the best. @return it; null where none keeps the objectives
+Candidate* settled_best(const Plan& plan, const PlanOutcome& outcome, const MakeReplica& make,
+                        const SearchOptions& options, std::vector<Candidate*> ranked) {
   std::ranges::sort(ranked, [&](const Candidate* a, const Candidate* b) { return is_better(plan, outcome, *a, *b); });
-  const std::size_t count = plan.goal == Goal::rate ? std::min(ranked.size(), kRatesSettled) : ranked.size();
   Candidate* best = nullptr;
-  for (std::size_t first = 0; first < count; first += kSettledAtOnce) {
-    const std::size_t wave = std::min(kSettledAtOnce, count - first);
+  for (std::size_t first = 0; first < ranked.size(); first += kSettledAtOnce) {
+    const std::size_t wave = std::min(kSettledAtOnce, ranked.size() - first);
     in_parallel(wave, options.jobs, [&](std::size_t i) {
       Candidate& one = *ranked[first + i];
+      if (one.is_exact) return;
       try {
         if (plan.goal == Goal::rate) {
-          settle_rate(plan, outcome.traffic, make, one);
+          settle_rate(plan, outcome.traffic, make, best, one);
         } else {
-          settle_replicas(plan, outcome, make, worthwhile_replicas(plan, one, best), one);
+          settle_replicas(plan, outcome, make, best, one);
         }
       } catch (const InputError& error) {  // of this candidate: the others stay possible
         one.reason = error.what();
@@ -172,13 +180,29 @@ void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& ma
     });
     if (options.on_progress)
       options.on_progress(SearchPart::settling, static_cast<std::int64_t>(first + wave),
-                          static_cast<std::int64_t>(count));
+                          static_cast<std::int64_t>(ranked.size()));
     for (std::size_t i = first; i < first + wave; ++i) {
       Candidate* one = ranked[i];
       if (one->is_exact && one->is_feasible && (best == nullptr || is_better(plan, outcome, *one, *best))) best = one;
     }
   }
-  for (Candidate* one : ranked) {
+  return best;
+}
+
+}  // namespace
+
+void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& make, const SearchOptions& options) {
+  std::vector<Candidate*> all, uncompressed;
+  for (Candidate& one : outcome.candidates) {
+    if (one.is_feasible) all.push_back(&one);
+  }
+  Candidate* const best = settled_best(plan, outcome, make, options, all);
+  // What compression saves is told against the best without it.
+  for (Candidate* one : all) {
+    if (one->is_feasible && outcome.policies[one->policy].loses_nothing()) uncompressed.push_back(one);
+  }
+  settled_best(plan, outcome, make, {.jobs = options.jobs}, uncompressed);
+  for (Candidate* one : all) {
     const std::int64_t most = most_replicas(plan, *one);
     if (one->is_exact || one->needed <= most) continue;
     one->reason = fmt::format("about {} replicas, {} fit", one->needed, most);

@@ -76,8 +76,8 @@ void judge(Candidate& candidate, Replica& replica, const Plan& plan, const Traff
 /// Makes a candidate's engine. May be called by several threads. @throws InputError
 using MakeReplica = std::function<std::unique_ptr<Replica>(const Candidate&)>;
 
-/// Counts the replicas of every candidate that could be the best one, or the rate of the best few, with every request on every replica;
-/// then chooses.
+/// Counts the replicas, or the rate, of every candidate that could be the best one with every request on every replica; then chooses. The
+/// same among the candidates without compression, for what compression saves.
 void settle_choice(const Plan& plan, PlanOutcome& outcome, const MakeReplica& make, const SearchOptions& options);
 
 /// a is the better choice for the goal; ties go to less loss, then to the one that comes first.

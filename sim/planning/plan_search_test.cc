@@ -231,6 +231,88 @@ TEST_F(Search, WhatCostsNothingIsCountedInAnyNumber) {
   for (const Candidate& one : outcome.candidates) EXPECT_TRUE(one.is_exact) << one.max_num_seqs;
 }
 
+/// A cache of 300 blocks, which fp8 makes hold twice as much; bursts, of which the sample takes the worst.
+Plan bursts_on_a_small_cache(const std::string& goal) {
+  return parse_plan(
+      "name: p\nmodel: smollm2-135m\ntrace: experiments/traces/smollm2-135m-2k.h5\nfidelity: roofline\n"
+      "workload: {gamma: {rate: \"50 /s\", cv: 3, input_tokens: {lognormal: {mean: 500}}, output_tokens: "
+      "{lognormal: {mean: 50}}, requests: 400}, long_requests: truncate}\n"
+      "engine: {num_blocks: 300, max_model_len: 2048, max_num_batched_tokens: 2048}\n"
+      "plan:\n  gpus: [l4]\n  max_num_seqs: [64, 96, 128, 192, 256]\n  sample_requests: 50\n  task: summarization\n"
+      "  compression: [none, preset: fp8]\n  slo: {ttft_p95: \"300 ms\"}\n" +
+          goal,
+      "p.yaml", KVTIDE_SOURCE_DIR);
+}
+
+const Candidate& best_uncompressed(const Plan& plan, const PlanOutcome& outcome) {
+  const Candidate* best = nullptr;
+  for (const Candidate& one : outcome.candidates) {
+    if (!outcome.policies[one.policy].loses_nothing()) continue;
+    if (best == nullptr || is_better(plan, outcome, one, *best)) best = &one;
+  }
+  return *best;
+}
+
+// What compression saves is the choice against the fleet that a plan without compression chooses, which the sample of the worst
+// burst alone would overstate.
+TEST_F(Search, TheUncompressedFleetIsTheOneAPlanWithoutCompressionChooses) {
+  for (const char* goal : {"  rate: \"300 /s\"\n  minimize: gpus\n", "  num_gpus: 4\n  maximize: rate\n"}) {
+    const Plan both = bursts_on_a_small_cache(goal);
+    const PlanOutcome outcome = search(both, {.jobs = 2});
+    ASSERT_GE(outcome.best, 0);
+    ASSERT_FALSE(outcome.policies[outcome.candidates[static_cast<std::size_t>(outcome.best)].policy].loses_nothing());
+    const Candidate& without = best_uncompressed(both, outcome);
+    EXPECT_TRUE(without.is_exact);
+
+    Plan plain = both;
+    plain.policies.resize(1);
+    const PlanOutcome alone = search(plain, {.jobs = 2});
+    const Candidate& chosen = alone.candidates.at(static_cast<std::size_t>(alone.best));
+    EXPECT_EQ(without.needed, chosen.needed);
+    EXPECT_EQ(without.max_num_seqs, chosen.max_num_seqs);
+    if (both.goal != Goal::rate) continue;
+    EXPECT_NEAR(without.rate, chosen.rate, 0.03 * chosen.rate);  // each searched to 2 %
+  }
+}
+
+// The rate that the choice carries is said twice: of the fleet, and where its cache is asked for as the limit.
+TEST_F(Search, TheLimitOfTheCacheIsToldOfEveryRequest) {
+  Plan plain = bursts_on_a_small_cache("  rate: \"300 /s\"\n  minimize: gpus\n");
+  plain.policies.resize(1);
+  plain.max_num_seqs.resize(1);
+  const PlanOutcome outcome = search(plain, {});
+  ASSERT_EQ(outcome.best, 0);
+  EXPECT_DOUBLE_EQ(outcome.kv_limit.rate, outcome.candidates[0].rate);
+}
+
+// One sequence at a time needs more replicas than eight do. Taken for as good as the best by its sample, it is counted once there is a
+// best, found to be dearer, and stays possible.
+TEST_F(Search, WhatIsDearerThanItsSampleSaidStaysPossible) {
+  Plan several = plan("  rate: \"400 /s\"\n  minimize: gpus\n");
+  several.max_num_seqs = {1, 8, 16, 24, 32};
+  PlanOutcome outcome = search(several, {});
+  ASSERT_GT(outcome.best, 0);
+  const std::int64_t fewest = outcome.candidates[static_cast<std::size_t>(outcome.best)].needed;
+  Candidate& one = outcome.candidates[0];
+  one.is_feasible = true;
+  one.needed = one.replicas = fewest;
+  one.num_gpus = 1000;  // behind the others
+  for (Candidate& each : outcome.candidates) each.is_exact = false;
+  const Model model = load_model("smollm2-135m");
+  gpu::Gpu gpu(profile_of(several, "l4"), outcome.policies[0].run.setting.fidelity);
+  settle_choice(several, outcome,
+                [&](const Candidate& candidate) {
+                  experiment::Run run = run_of(several, several.policies[0], "l4", 1);
+                  run.setting.serving->max_num_seqs = candidate.max_num_seqs;
+                  return std::make_unique<Replica>(run, outcome.policies[0], model, gpu, outcome.traffic.longest,
+                                                   Calibration{});
+                },
+                {.jobs = 1});
+  EXPECT_TRUE(one.is_feasible) << one.reason;
+  EXPECT_TRUE(one.is_exact);
+  EXPECT_GT(one.needed, fewest);
+}
+
 TEST_F(Search, APolicyOverTheLossBoundIsNotPossible) {
   const PlanOutcome outcome = search(plan("  rate: \"10 /s\"\n  compression: [none, {block_size: 64, stages: [{evict: "
                                           "{scorer: attention_sum, granularity: "
@@ -273,6 +355,7 @@ TEST_F(Search, ACandidateThatTurnsOutNotToRunLeavesTheOthers) {
   const Model model = load_model("smollm2-135m");
   gpu::Gpu gpu(profile_of(two, "l4"), outcome.policies[0].run.setting.fidelity);
   outcome.best = -1;
+  for (Candidate& one : outcome.candidates) one.is_exact = false;
   settle_choice(two, outcome,
                 [&](const Candidate& one) {
                   if (one.index == 0) throw InputError("does not run");
