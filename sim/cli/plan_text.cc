@@ -108,6 +108,8 @@ std::string plan_verdict(const Plan& plan, const PlanOutcome& outcome) {
       std::ranges::find_if(list, [&](const Candidate* one) { return outcome.policies[one->policy].loses_nothing(); });
   if (policy.loses_nothing()) {
     text += "No compression is worth its loss here: the uncompressed cache is at least as good a choice.\n";
+  } else if (std::ranges::none_of(outcome.policies, &planning::Policy::loses_nothing)) {
+    text += "Uncompressed: not among the candidates of this plan.\n";
   } else if (plain == list.end()) {
     text += "Uncompressed, no candidate keeps the objectives.\n";
   } else if (plan.goal == Goal::rate) {
@@ -200,8 +202,8 @@ std::string plan_basis(const Plan& plan, const PlanOutcome& outcome) {
   std::string text = fmt::format(
       "Traffic: {} requests, {:.0f} prompt and {:.0f} output tokens on average, {:.3g} requests/s; wanted {:.3g} (peak "
       "x {:g}). A candidate is first judged by the {} neighbouring requests of one replica's share that bring the most "
-      "tokens a second (~: a replica or two too many or too few); whatever could be the choice is counted with every "
-      "request on every replica, and so is the rate of the choice.\n",
+      "tokens a second (~: a replica or two too many or too few); whatever could be the choice, or the choice without "
+      "compression, is counted with every request on every replica, and so are the rates above.\n",
       outcome.trace_requests, outcome.traffic.mean_input, outcome.traffic.mean_output, outcome.traffic.mean_rate,
       outcome.wanted_rate, plan.peak, plan.sample_requests);
   if (outcome.traffic.truncated + outcome.traffic.dropped > 0) {

@@ -118,6 +118,14 @@ def test_nothing_possible_is_exit_code_1_with_reasons(plan):
     assert done.returncode == 1 and "with every request alone" in done.stdout
 
 
+def test_a_plan_without_an_uncompressed_candidate_says_nothing_of_its_objectives(plan):
+    only = plan.with_name("only.yaml")
+    only.write_text(plan.read_text().replace("[none, preset: fp8]", "[preset: fp8]"))
+    done = kvtide("plan", only, "--quiet", "--no-sensitivity", "--set", "plan.loss={mean_max: 1, worst_max: 1}")
+    assert "Uncompressed: not among the candidates of this plan." in done.stdout
+    assert "Uncompressed, no candidate keeps the objectives." not in done.stdout
+
+
 def test_wrong_keys_and_prices_are_named(plan):
     done = kvtide("plan", plan, "--set", "plan.gpu=h100")
     assert done.returncode == 2 and "plan.gpu" in done.stderr
