@@ -199,13 +199,18 @@ std::string sensitivity_text(const Plan& plan, const PlanOutcome& outcome,
 }
 
 std::string plan_basis(const Plan& plan, const PlanOutcome& outcome) {
+  const std::string rate =
+      outcome.traffic.has_times ? fmt::format("{:.3g} requests/s", outcome.traffic.mean_rate) : "no times of arrival";
+  const std::string wanted = plan.goal == Goal::rate
+                                 ? "as many as possible"
+                                 : fmt::format("{:.3g} (peak x {:g})", outcome.wanted_rate, plan.peak);
   std::string text = fmt::format(
-      "Traffic: {} requests, {:.0f} prompt and {:.0f} output tokens on average, {:.3g} requests/s; wanted {:.3g} (peak "
-      "x {:g}). A candidate is first judged by the {} neighbouring requests of one replica's share that bring the most "
-      "tokens a second (~: a replica or two too many or too few); whatever could be the choice, or the choice without "
-      "compression, is counted with every request on every replica, and so are the rates above.\n",
-      outcome.trace_requests, outcome.traffic.mean_input, outcome.traffic.mean_output, outcome.traffic.mean_rate,
-      outcome.wanted_rate, plan.peak, plan.sample_requests);
+      "Traffic: {} requests, {:.0f} prompt and {:.0f} output tokens on average, {}; wanted {}. A candidate is first "
+      "judged by the {} neighbouring requests of one replica's share that bring the most tokens a second (~: a replica "
+      "or two too many or too few); whatever could be the choice, or the choice without compression, is counted with "
+      "every request on every replica, and so are the rates above.\n",
+      outcome.trace_requests, outcome.traffic.mean_input, outcome.traffic.mean_output, rate, wanted,
+      plan.sample_requests);
   if (outcome.traffic.truncated + outcome.traffic.dropped > 0) {
     text += fmt::format("Too long for the model: {} truncated, {} dropped.\n", outcome.traffic.truncated,
                         outcome.traffic.dropped);

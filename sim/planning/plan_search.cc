@@ -362,6 +362,12 @@ PlanOutcome search(const Plan& plan, const SearchOptions& options) {
   PlanOutcome outcome;
   outcome.traffic = traffic_of(plan, shared, parts.model);
   outcome.trace_requests = static_cast<std::int64_t>(outcome.traffic.trace.requests.size());
+  if (!outcome.traffic.has_times && plan.rate == 0 && plan.goal != Goal::rate) {
+    throw InputError(fmt::format(
+        "{}: plan.rate: all requests of the workload arrive at once, which is no rate to plan for: expected "
+        "how many come a second, such as \"5 /s\"",
+        plan.path));
+  }
   outcome.wanted_rate = (plan.rate > 0 ? plan.rate : outcome.traffic.mean_rate) * plan.peak;
 
   // The uncompressed policy last: the verdict needs it whether the plan names it or not.

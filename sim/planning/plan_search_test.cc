@@ -222,6 +222,33 @@ TEST_F(Search, APeriodOfTheTraceIsNotHeldAgainstTheFleet) {
   EXPECT_TRUE(outcome.kv_limit.is_known);
 }
 
+// A file of lengths alone says nothing of how many requests come a second; at a given rate, or where the rate is asked for, it will do.
+TEST_F(Search, RequestsWithoutTimesHaveNoRateToPlanFor) {
+  const std::string file = testing::TempDir() + "lengths_" + std::to_string(::getpid()) + ".csv";
+  {
+    std::ofstream csv(file);
+    csv << "input_tokens,output_tokens\n";
+    for (int i = 0; i < 50; ++i) csv << "100,5\n";
+  }
+  const auto best_of = [&](const char* goal) {
+    return search(parse_plan("name: p\nmodel: smollm2-135m\nfidelity: roofline\n"
+                             "trace: {synthetic: {kind: uniform, tokens: 256}}\nworkload: {requests: " +
+                                 file + "}\nplan: {gpus: [l4], slo: {ttft_p95: \"1 s\"}, " + goal + "}\n",
+                             "p.yaml", "."),
+                  {})
+        .best;
+  };
+  try {
+    (void)best_of("minimize: gpus");
+    ADD_FAILURE();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("p.yaml: plan.rate: all requests of the workload arrive at once"));
+  }
+  EXPECT_EQ(best_of("minimize: gpus, rate: \"5 /s\""), 0);
+  EXPECT_EQ(best_of("maximize: rate, num_gpus: 1"), 0);
+  std::filesystem::remove(file);
+}
+
 // Six candidates, settled four at a time: once there is a best one, at 0 USD/h, no number of free replicas is too dear.
 TEST_F(Search, WhatCostsNothingIsCountedInAnyNumber) {
   Plan free = plan("  rate: \"100 /s\"\n  prices: {l4: \"0 USD/h\"}\n");

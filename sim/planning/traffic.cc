@@ -67,7 +67,8 @@ Traffic load_traffic(const experiment::ServingSetting& setting, const Model& mod
   traffic.dropped = limited.dropped;
   std::vector<serving::Request>& requests = traffic.trace.requests;
   if (requests.size() < 2) throw InputError("workload: fewer than two requests");
-  if (requests.back().arrival == requests.front().arrival) {
+  traffic.has_times = requests.back().arrival > requests.front().arrival;
+  if (!traffic.has_times) {
     RandomStream random(seed, "plan_arrivals");
     double seconds = 0;
     for (serving::Request& request : requests) {

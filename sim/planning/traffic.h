@@ -23,6 +23,7 @@ struct Traffic {
   serving::RequestTrace trace;
   /// Requests/s, rate_scale included; of poisson and gamma what was asked for, not what a draw came to.
   double mean_rate = 0;
+  bool has_times = true;  ///< of arrival; else the gaps are drawn, and mean_rate means nothing
   double mean_input = 0, mean_output = 0;
   Longest longest;
   std::int64_t truncated = 0, dropped = 0;
@@ -34,7 +35,7 @@ struct Traffic {
 /// Every output that many times as long, at least one token. @param factor  > 0
 [[nodiscard]] Traffic with_longer_outputs(const Traffic& traffic, double factor);
 
-/// Requests of a file, or drawn. A file without times gets exponential gaps at one request a second.
+/// Requests of a file, or drawn. A file without times gets exponential gaps.
 /// @throws InputError  too long for the model and `long_requests: refuse`; closed_loop, whose rate is no input
 [[nodiscard]] Traffic load_traffic(const experiment::ServingSetting& setting, const Model& model, std::uint64_t seed);
 
