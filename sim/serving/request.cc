@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "config/csv_table.h"
 #include "serving/simulated_time.h"
 
@@ -23,6 +24,17 @@ struct IdColumn {
   std::int64_t tokens;
 };
 constexpr IdColumn kIdColumns[] = {{"hash_blocks", 512}, {"shared_prefix_blocks", 16}, {"shared_prefix_block_ids", 16}};
+
+/// Times under another name, or in another unit, would be taken for none.
+void check_times(const config::CsvTable& table, const std::string& path) {
+  for (const std::string& column : table.columns()) {
+    const std::string name = lower_case(column);
+    if (name.find("arriv") == std::string::npos && !name.starts_with("time")) continue;
+    throw InputError(fmt::format(
+        "{}:1: no column arrival_s, but {}: expected arrival_s, seconds from the first request, or no times", path,
+        column));
+  }
+}
 
 }  // namespace
 
@@ -54,6 +66,10 @@ RequestTrace load_requests(const std::string& path, const std::string& arrival_c
   const auto has_column = [&table](const std::string& name) {
     return std::ranges::find(table.columns(), name) != table.columns().end();
   };
+  if (!has_column(arrival_column)) {
+    if (arrival_column != "arrival_s") throw InputError(fmt::format("{}: no column {}", path, arrival_column));
+    check_times(table, path);
+  }
   RequestTrace trace;
   std::string ids_column;
   for (const IdColumn& column : kIdColumns) {
@@ -67,8 +83,6 @@ RequestTrace load_requests(const std::string& path, const std::string& arrival_c
     Request request;
     if (has_column(arrival_column)) {
       request.arrival = from_seconds(table.number(row, arrival_column, 0, kMaxSeconds));
-    } else if (arrival_column != "arrival_s") {
-      throw InputError(fmt::format("{}: no column {}", path, arrival_column));
     }
     request.input_tokens = table.integer(row, "input_tokens", 1, kMaxTokens);
     request.output_tokens = table.integer(row, "output_tokens", 1, kMaxTokens);

@@ -28,9 +28,9 @@ struct RequestTrace {
   std::int64_t shared_block_tokens = 0;  ///< tokens of one id of shared_blocks; 0: no ids in the file
 };
 
-/// Reads `arrival_s` (absent: all at 0), `input_tokens`, `output_tokens`, `priority` (absent: 0) and, where there is one,
-/// `hash_blocks` (512 tokens an id), `shared_prefix_blocks` or `shared_prefix_block_ids` (16 tokens an id): ids apart by
-/// spaces, "a-b" is an inclusive range. Ids beyond the prompt's last token are not kept; 2^26 in a file are the most.
+/// Reads `arrival_s` (absent: all at 0, unless another column has times), `input_tokens`, `output_tokens`, `priority` (absent: 0) and,
+/// where there is one, `hash_blocks` (512 tokens an id), `shared_prefix_blocks` or `shared_prefix_block_ids` (16 tokens an id): ids
+/// apart by spaces, "a-b" is an inclusive range. Ids beyond the prompt's last token are not kept; 2^26 in a file are the most.
 /// @param arrival_column  another name for arrival_s ("queued_s" of a measured run)
 /// @throws InputError with file, line and column
 [[nodiscard]] RequestTrace load_requests(const std::string& path, const std::string& arrival_column = "arrival_s");

@@ -73,6 +73,19 @@ TEST(RequestTraceFile, WithoutTimesEverybodyIsThereAtOnce) {
   EXPECT_THROW(load("input_tokens,output_tokens\n9,1\n", "queued_s"), InputError);
 }
 
+// Seconds, or nothing: milliseconds, or a time stamp, are not passed over.
+TEST(RequestTraceFile, TimesOfAnotherNameAreNotTakenForNone) {
+  for (const char* column : {"arrival_ms", "TIMESTAMP", "Arrived at"}) {
+    try {
+      (void)load(std::string(column) + ",input_tokens,output_tokens\n0,9,1\n");
+      ADD_FAILURE() << column;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(std::string(".csv:1: no column arrival_s, but ") + column));
+    }
+    EXPECT_NO_THROW((void)load(std::string("arrival_s,input_tokens,output_tokens,") + column + "\n0,9,1,x\n"));
+  }
+}
+
 TEST(RequestTraceFile, RefusesWhatNoClientSends) {
   EXPECT_THROW(load("arrival_s,input_tokens,output_tokens\n"), InputError);
   EXPECT_THROW(load("arrival_s,input_tokens,output_tokens\n0,0,1\n"), InputError);
