@@ -21,6 +21,7 @@ EngineProcess::EngineProcess(engine::Simulation& simulation, Surroundings& surro
 
 void EngineProcess::submit(std::size_t request, Request what) {
   scheduler_.add(request, std::move(what));
+  if (is_busy_) series_.add_waiting(simulation_.now(), step_end_);
 }
 
 void EngineProcess::wake() {

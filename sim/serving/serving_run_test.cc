@@ -41,6 +41,21 @@ RequestTrace random_trace(std::uint64_t seed, std::int64_t count, std::uint64_t 
   return trace;
 }
 
+// Everybody who is there is in line or in the batch: both, added up over time, are the latencies added up. A run of steps that nobody
+// can join counts who comes meanwhile from then on.
+TEST(ServingSeries, CountsEverybodyFromArrivalToTheLastToken) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    const RequestTrace trace = random_trace(seed, 60, seed % 2 == 0 ? 500 : 20'000);
+    LinearStepTime step_time;
+    const ServingOutcome outcome =
+        serve(trace, {.num_blocks = seed < 4 ? 40 : 4000, .max_num_seqs = 6, .max_num_batched_tokens = 128}, step_time);
+    double present = 0, latency = 0;
+    for (const SeriesInterval& interval : outcome.series.intervals()) present += interval.running + interval.waiting;
+    for (const RequestTimes& times : outcome.requests) latency += to_seconds(times.latency());
+    EXPECT_NEAR(present, latency, 1e-6 * latency) << seed;
+  }
+}
+
 class ServingRunTest : public testing::TestWithParam<std::int64_t> {};
 
 // Tight caches preempt, short spans queue, long ones leave the engine idle between requests.

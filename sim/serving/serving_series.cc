@@ -19,7 +19,7 @@ void add_to(SeriesInterval& sum, const SeriesInterval& more) {
 
 ServingSeries::ServingSeries(Picoseconds interval) : interval_(interval) {}
 
-void ServingSeries::add(Picoseconds begin, Picoseconds end, const SeriesState& state) {
+std::size_t ServingSeries::last_interval(Picoseconds end) {
   while ((end - Picoseconds{1}) / interval_ >= static_cast<std::int64_t>(kMaxIntervals)) {
     for (std::size_t i = 0; i < intervals_.size(); ++i) {
       if (i % 2 == 0) {
@@ -33,6 +33,21 @@ void ServingSeries::add(Picoseconds begin, Picoseconds end, const SeriesState& s
   }
   const auto last = static_cast<std::size_t>((end - Picoseconds{1}) / interval_);
   if (intervals_.size() <= last) intervals_.resize(last + 1);
+  return last;
+}
+
+void ServingSeries::add_waiting(Picoseconds begin, Picoseconds end) {
+  if (begin >= end) return;
+  const std::size_t last = last_interval(end);
+  for (auto index = static_cast<std::size_t>(begin / interval_); index <= last; ++index) {
+    const Picoseconds from = std::max(begin, static_cast<std::int64_t>(index) * interval_);
+    const Picoseconds to = std::min(end, static_cast<std::int64_t>(index + 1) * interval_);
+    intervals_[index].waiting += to_seconds(to - from);
+  }
+}
+
+void ServingSeries::add(Picoseconds begin, Picoseconds end, const SeriesState& state) {
+  const std::size_t last = last_interval(end);
   const double whole = to_seconds(end - begin);
   for (auto index = static_cast<std::size_t>(begin / interval_); index <= last; ++index) {
     const Picoseconds from = std::max(begin, static_cast<std::int64_t>(index) * interval_);

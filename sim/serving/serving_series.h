@@ -37,11 +37,16 @@ class ServingSeries {
 
   /// @param end  > begin
   void add(Picoseconds begin, Picoseconds end, const SeriesState& state);
+  /// One request more in line, that came during a step.
+  void add_waiting(Picoseconds begin, Picoseconds end);
 
   [[nodiscard]] Picoseconds interval() const { return interval_; }
   [[nodiscard]] const std::vector<SeriesInterval>& intervals() const { return intervals_; }
 
  private:
+  /// That `end` falls into, with room for it.
+  std::size_t last_interval(Picoseconds end);
+
   Picoseconds interval_;
   std::vector<SeriesInterval> intervals_;
 };
