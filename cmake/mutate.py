@@ -157,7 +157,8 @@ class Tree:
 
         command = [str(self.build / "sim" / test), "--gtest_brief=1", "--gtest_fail_fast"]
         command += [f"--gtest_filter={suites}"] if suites else []
-        with subprocess.Popen(command, cwd=self.root, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        with subprocess.Popen(command, cwd=self.root, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=bound) as child:
             try:
                 return child.wait(limit) == 0

@@ -1,8 +1,8 @@
 """clang-tidy by the checked-in .clang-tidy over rooms: python3 cmake/run_clang_tidy.py [ROOM...] [--tests].
 
-The files of a room are read as one translation unit, so that its headers are parsed once: minutes for the whole project instead of an hour. Files
-whose private names collide in it are read again, each alone. Exit code 1 where something is found. Written for clang-tidy 14 (Debian 12): later
-ones know more checks.
+The files of a room are read as one translation unit, so that its headers are parsed once: minutes for the whole project instead of an hour.
+Files whose private names collide in it are read again, each alone. Exit code 1 where something is found. Written for clang-tidy 14 (Debian
+12): later ones know more checks.
 """
 
 import argparse
@@ -30,7 +30,8 @@ def files_of(room: str, tests: bool) -> list[str]:
 def tidy(files: list[str], folder: str) -> str:
     unit = pathlib.Path(folder) / "unit.cc"
     unit.write_text("".join(f'#include "{name}"\n' for name in files))
-    command = ["clang-tidy", "--quiet", f"--config-file={SOURCE / '.clang-tidy'}", "--checks=-bugprone-suspicious-include", str(unit), "--", *FLAGS]
+    command = ["clang-tidy", "--quiet", f"--config-file={SOURCE / '.clang-tidy'}", "--checks=-bugprone-suspicious-include", str(unit), "--",
+               *FLAGS]
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
 
 

@@ -29,7 +29,8 @@ def test_every_change_of_a_statement(code, becomes):
     assert mutants(code) == becomes
 
 
-@pytest.mark.parametrize("code", ["// a < b", "/* a\n + b */", 'f("1 < 2");', "#include <vector>", 'throw InputError(fmt::format("{}", a + 1));',
+@pytest.mark.parametrize("code", ["// a < b", "/* a\n + b */", 'f("1 < 2");', "#include <vector>",
+                                  'throw InputError(fmt::format("{}", a + 1));',
                                   'KVTIDE_ASSERT(a < b, "no");', "static_assert(a == b);", "values.reserve(n + 1);", "std::vector<int> a;",
                                   "template <int kN>", "using A = B<3>;", "f(x1, kInt4);"])
 def test_nothing_is_found_where_no_rule_is(code):

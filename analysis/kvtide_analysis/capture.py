@@ -1,8 +1,8 @@
 """Records queries, keys and values of a Hugging Face causal language model as a trace file that kvtide reads.
 
-One pass with the full cache a prompt. A prompt is a context, a question and an answer; the context is prefilled, and the answer's tokens are fed
-after the question, so that the query of answer token i is the one that predicts it. Recorded before RoPE: keys and values of every token, queries
-from `window` tokens before the context's end on (what block scorers and the loss meter need).
+One pass with the full cache a prompt. A prompt is a context, a question and an answer; the context is prefilled, and the answer's tokens
+are fed after the question, so that the query of answer token i is the one that predicts it. Recorded before RoPE: keys and values of every
+token, queries from `window` tokens before the context's end on (what block scorers and the loss meter need).
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class Recorder:
                 # A model that normalises queries and keys per head is recorded behind that, still before RoPE.
                 module = getattr(attention, f"{what}_norm", None) or getattr(attention, f"{what}_proj", None)
                 if module is None:
-                    raise CaptureError(f"{type(attention).__name__} has no {what}_proj: its projections are joined in a way this recorder does not know")
+                    raise CaptureError(f"{type(attention).__name__} has no {what}_proj: "
+                                       "its projections are joined in a way this recorder does not know")
                 module.register_forward_hook(self._hook(what, index))
         heads = self.config.num_attention_heads
         self.head_dim = getattr(self.config, "head_dim", None) or self.config.hidden_size // heads
@@ -117,14 +118,16 @@ def margins(logits: np.ndarray, answer: np.ndarray) -> np.ndarray:
     return np.array(result)
 
 
-def write_trace(path: str, recorder: Recorder, prompt: Prompt, logits: np.ndarray, record: dict, model_name: str, dtype: str = "float32") -> None:
+def write_trace(path: str, recorder: Recorder, prompt: Prompt, logits: np.ndarray, record: dict, model_name: str,
+                dtype: str = "float32") -> None:
     """The file appears under its name when it is complete."""
     context, question = len(prompt.context), len(prompt.question)
     count = len(record["tokens"])
     partial = path + ".partial"
     with h5py.File(partial, "w") as file:
         scale = getattr(recorder.layers[0], "scaling", recorder.head_dim ** -0.5)
-        file.attrs.update({"format": "kvtide-trace-1", "model": model_name, "n_layers_model": len(recorder.layers), "n_q_heads": recorder.heads,
+        file.attrs.update({"format": "kvtide-trace-1", "model": model_name, "n_layers_model": len(recorder.layers),
+                           "n_q_heads": recorder.heads,
                            "n_kv_heads": recorder.kv_heads, "head_dim": recorder.head_dim,
                            "rope_theta": recorder.rope_bases[0], "attn_scale": float(scale),
                            "n_tokens": count, "n_context": context, "question": np.array([context, context + question - 1]),

@@ -15,7 +15,8 @@ from . import live
 from .exit_codes import InputError, exit_code
 from .output_file import is_stream, require_other_than, write_whole
 
-PLOT_NAMES = ("pareto", "catalogue", "remedies", "position", "phase", "spectrum", "steps", "prefix", "heads", "serving", "memory", "timeline")
+PLOT_NAMES = ("pareto", "catalogue", "remedies", "position", "phase", "spectrum", "steps", "prefix", "heads", "serving", "memory",
+              "timeline")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -81,21 +82,24 @@ exit codes: 0 done, 2 wrong usage or input file, 3 environment (unwritable outpu
                                   description="Draws the pictures of the README and of docs/; computes what results/ does not hold yet.")
     gallery.add_argument("-o", "--output", metavar="FOLDER", help="default: docs/ of this source")
     gallery.add_argument("--results", metavar="FOLDER", help="what the pictures are drawn from (default: results/ of this source)")
-    gallery.add_argument("--program", default=os.environ.get("KVTIDE_PROGRAM", "kvtide"), metavar="PATH", help="kvtide (default: that of the path)")
+    gallery.add_argument("--program", default=os.environ.get("KVTIDE_PROGRAM", "kvtide"), metavar="PATH",
+                         help="kvtide (default: that of the path)")
     gallery.add_argument("--every", action="store_true", help="one picture of every other kind of plot too")
     gallery.set_defaults(handler=_gallery)
 
     trust = commands.add_parser("trust", allow_abbrev=False, help="how far kvtide can be trusted: what kvtide validate all runs",
                                 description="Runs every check whose data FOLDER holds and prints one table.")
     trust.add_argument("folder", metavar="FOLDER")
-    trust.add_argument("--program", default=os.environ.get("KVTIDE_PROGRAM", "kvtide"), metavar="PATH", help="kvtide (default: that of the path)")
+    trust.add_argument("--program", default=os.environ.get("KVTIDE_PROGRAM", "kvtide"), metavar="PATH",
+                       help="kvtide (default: that of the path)")
     trust.add_argument("--page", metavar="FILE.md", help="put the table between the two markers of this page, too")
     trust.add_argument("--captures", metavar="FOLDER", help="recordings of the model, for the losses")
     trust.add_argument("--json", action="store_true", help="one JSON document instead of Markdown")
     trust.set_defaults(handler=_trust)
 
     spread = commands.add_parser("spread", allow_abbrev=False, help="how far losses carry from one text to another",
-                                 description="Quantiles between the texts of rows written by `kvtide validate scan --rows`, and each text's own figures.")
+                                 description="Quantiles between the texts of rows written by `kvtide validate scan --rows`, and each "
+                                 "text's own figures.")
     spread.add_argument("file", metavar="ROWS.csv")
     spread.add_argument("-o", "--output", metavar="TEXTS.csv", help="a row a text and setting")
     spread.set_defaults(handler=_spread)
@@ -122,7 +126,8 @@ def _report(options: argparse.Namespace) -> int:
     from .results import open_results
 
     output = _output(options, ".html")
-    page = render_plan(read_plan(options.file)) if is_plan(options.file) else render(open_results(options.file), worst_max=options.worst_max)
+    page = (render_plan(read_plan(options.file)) if is_plan(options.file)
+            else render(open_results(options.file), worst_max=options.worst_max))
     write_whole(output, page.encode("utf-8"))
     _say(output, options)
     return 0

@@ -3,10 +3,11 @@
 Keys and values lie as the model left them, after RoPE. Per layer: k, v [1, kv_head, token, channel]; block scores from attention mass
 [kv_head, token] that the last 64 queries paid, summed over the queries and over the heads of a group.
 
-evict         blocks of `block` tokens (token t lies in block (t + grid_offset) // block) ranked by their summed mass; the block of token 0 and every
-              block that touches the last 64 tokens stay; blocks kept = max(n - floor(n * ratio), those). Evicted keys leave the cache.
-pool_postrope, pool_prerope   each group of `block` tokens replaced in place by its mean (keys after RoPE, or before it and turned to the group's
-              centre); the first 4, rounded up to a group, and the last 64 stay exact.
+evict         blocks of `block` tokens (token t lies in block (t + grid_offset) // block) ranked by their summed mass; the block of token 0
+              and every block that touches the last 64 tokens stay; blocks kept = max(n - floor(n * ratio), those). Evicted keys
+              leave the cache.
+pool_postrope, pool_prerope   each group of `block` tokens replaced in place by its mean (keys after RoPE, or before it and turned to the
+              group's centre); the first 4, rounded up to a group, and the last 64 stay exact.
 int2, int4    asymmetric min/max: keys by block and channel, values by token; nothing stays exact.
 
 Example: 200 tokens in blocks of 64 make 4 blocks, ratio 0.5 keeps 2; blocks 0, 2 (it touches token 136) and 3 must stay, so 3 do.

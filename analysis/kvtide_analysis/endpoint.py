@@ -1,8 +1,8 @@
 """Asks a server that speaks the OpenAI completions interface, one prompt a place of the scan.
 
 The key, where one is needed, comes from the environment (OPENAI_API_KEY, or the variable that is named), never from the command line.
-A request that fails for want of the server (connection, time-out, a reply cut short, 408, 429, 5xx) is tried again after a pause that doubles;
-other refusals end the scan.
+A request that fails for want of the server (connection, time-out, a reply cut short, 408, 429, 5xx) is tried again after a pause that
+doubles; other refusals end the scan.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class Endpoint:
 
     def logprob(self, text: str, answer: str) -> float | None:
         """Log-probability of `answer` behind `text`: the server repeats the prompt with its log-probabilities. None where it does not."""
-        choice, _ = self._choice({"model": self.model, "prompt": text + answer, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1})
+        choice, _ = self._choice({"model": self.model, "prompt": text + answer, "max_tokens": 1, "temperature": 0, "echo": True,
+                                  "logprobs": 1})
         told = choice.get("logprobs") or {}
         values, tokens = told.get("token_logprobs"), told.get("tokens")
         if not values or not tokens or len(values) != len(tokens) or not all(isinstance(token, str) for token in tokens):
@@ -143,7 +144,8 @@ def score(text: str, answer: str) -> float:
 
 
 def written(probe: texts.Probe, text_kind: str, seed: int, characters: int, before: int, prefix: int, control: bool = False) -> str:
-    """The text with the fact behind `before` of its characters and `prefix` characters of filler in front, cut exactly; then the question."""
+    """The text with the fact behind `before` of its characters and `prefix` characters of filler in front, cut exactly; then the
+    question."""
     fact = probe.control if control else probe.facts[0]
     free = characters - len(fact) - sum(map(len, probe.facts[1:]))
     body = _cut(texts.pieces(text_kind, seed), free)

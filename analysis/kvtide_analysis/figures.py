@@ -30,15 +30,18 @@ def pareto(results: Results) -> Figure:
     saving = 100 * view.saving
     traces: list[Figure] = [
         {"type": "scatter", "mode": "lines", "name": "front", "hoverinfo": "skip",
-         "line": {"color": palette.GREY, "width": 1, "dash": "dot"}, "x": numbers(saving[view.front]), "y": numbers(view.worst[view.front])},
+         "line": {"color": palette.GREY, "width": 1, "dash": "dot"}, "x": numbers(saving[view.front]),
+         "y": numbers(view.worst[view.front])},
         {"type": "scatter", "mode": "lines+markers", "name": "mean loss", "hoverinfo": "skip",
-         "line": {"color": palette.GRID, "width": 1}, "marker": {"symbol": "line-ew", "size": 8, "line": {"color": palette.GREY, "width": 1.5}},
+         "line": {"color": palette.GRID, "width": 1},
+         "marker": {"symbol": "line-ew", "size": 8, "line": {"color": palette.GREY, "width": 1.5}},
          "x": [x for value in numbers(saving) for x in (value, value, None)],
          "y": [y for pair in zip(numbers(view.worst), numbers(view.mean)) for y in (*pair, None)]}]
     for number, policy in enumerate(policies):
         chosen = [index for index in range(len(view.run)) if view.policy[index] == policy]
         traces.append({
-            "type": "scatter", "mode": "markers", "name": settings.shortened(policy), "customdata": [int(view.run[index]) for index in chosen],
+            "type": "scatter", "mode": "markers", "name": settings.shortened(policy),
+            "customdata": [int(view.run[index]) for index in chosen],
             "x": numbers(saving[chosen]), "y": numbers(view.worst[chosen]),
             "text": [f"{view.label[index]}<br>saves {write(view.saving[index], 'percent')}, worst "
                      f"{write(view.worst[index], style)}, mean {write(view.mean[index], style)}" for index in chosen],

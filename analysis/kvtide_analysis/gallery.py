@@ -158,7 +158,8 @@ PICTURES = {
 
 # One of each kind, where it shows something.
 KINDS = {
-    **{f"kind-{what}.png": Picture("demo.h5", _one(what, DEMO_RUN)) for what in ("position", "phase", "spectrum", "prefix", "steps", "memory",
+    **{f"kind-{what}.png": Picture("demo.h5", _one(what, DEMO_RUN))
+       for what in ("position", "phase", "spectrum", "prefix", "steps", "memory",
                                                                               "timeline")},
     "kind-heads.png": Picture("every-measure.h5", _one("heads", 1)),
     "kind-serving.png": Picture("serving.h5", _one("serving", 0)),

@@ -55,7 +55,8 @@ def plot_kernels(axes: Axes, timeline: KernelTimeline, step: int | None = None) 
         for lane, of_lane in rows.groupby("lane"):
             axes.broken_barh(list(zip(of_lane.start - origin, of_lane.duration)), (lanes.index(lane) - 0.4, 0.8),
                              facecolors=palette.colour(number), hatch=palette.hatch(number), edgecolor="white", linewidth=0)
-        axes.bar(0, 0, color=palette.colour(number), hatch=palette.hatch(number), edgecolor="white", label=f"{name}, {by_time[name]:,.0f} us")
+        axes.bar(0, 0, color=palette.colour(number), hatch=palette.hatch(number), edgecolor="white",
+                 label=f"{name}, {by_time[name]:,.0f} us")
     axes.set_yticks(range(len(lanes)), lanes)
     axes.set_ylim(len(lanes) - 0.5, -0.5)
     axes.set_xlim(0, (chosen.start + chosen.duration).max() - origin)

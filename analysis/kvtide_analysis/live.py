@@ -31,9 +31,11 @@ def add_commands(commands) -> None:
     capture.add_argument("-o", "--output", required=True, metavar="FOLDER")
     capture.set_defaults(handler=_capture)
 
-    model = commands.add_parser("scan-model", allow_abbrev=False, help="ask a model with a compressed cache, place by place", formatter_class=raw,
-                                description="Writes FOLDER/prompts.h5 (for capture), rows.csv (for kvtide validate scan) and one scan-SETTING.csv a "
-                                "setting (for kvtide diagnose). Without PROMPTS.h5 the texts are made up.", epilog="""examples:
+    model = commands.add_parser("scan-model", allow_abbrev=False, help="ask a model with a compressed cache, place by place",
+                                formatter_class=raw,
+                                description="Writes FOLDER/prompts.h5 (for capture), rows.csv (for kvtide validate scan) and one "
+                                "scan-SETTING.csv a setting (for kvtide diagnose). Without PROMPTS.h5 the texts are made up.",
+                                epilog="""examples:
   kvtide_analysis scan-model --scan prefix --step 2 --count 65 --ratio 0.5,0.75 -o scan/
   kvtide_analysis scan-model --model path/to/model --scan position --text code --probe keyword --policy evict,int2 -o scan/""")
     model.add_argument("prompts", nargs="?", metavar="PROMPTS.h5", help="ask these instead of made-up texts")
@@ -41,16 +43,18 @@ def add_commands(commands) -> None:
     model.add_argument("--only", metavar="SCAN:KEY,...", help="of PROMPTS.h5, these (default: all)")
     scan_options.add_options(model)
     scan_options.add_settings(model)
-    model.add_argument("--measure", choices=["logprob", "correct", "score"], default="logprob", help="of scan-SETTING.csv (default: logprob); "
+    model.add_argument("--measure", choices=["logprob", "correct", "score"], default="logprob",
+                       help="of scan-SETTING.csv (default: logprob); "
                        "score: share of the answer's tokens that are right before the first wrong one")
     model.add_argument("--axis", choices=["tokens", "chars"], default="tokens", help="unit of prefix scans in scan-SETTING.csv")
     model.add_argument("--resume", action="store_true", help="go on from the rows of an interrupted scan")
     model.add_argument("-o", "--output", required=True, metavar="FOLDER")
     model.set_defaults(handler=_scan_model)
 
-    endpoint = commands.add_parser("scan-endpoint", allow_abbrev=False, help="ask an OpenAI-compatible server, place by place", formatter_class=raw,
-                                   description="Writes a CSV for kvtide diagnose. The key is read from the environment. Lengths are characters: what a "
-                                   "client can count.", epilog="""examples:
+    endpoint = commands.add_parser("scan-endpoint", allow_abbrev=False, help="ask an OpenAI-compatible server, place by place",
+                                   formatter_class=raw,
+                                   description="Writes a CSV for kvtide diagnose. The key is read from the environment. Lengths are "
+                                   "characters: what a client can count.", epilog="""examples:
   kvtide_analysis scan-endpoint http://localhost:8000 --model my-model --step 8 --count 64 -o scan.csv
   kvtide_analysis scan-endpoint http://localhost:8000 --model my-model --scan position --probe factual,keyword --control -o scan.csv""")
     endpoint.add_argument("url", metavar="URL", help="of the server, with or without /v1")
@@ -153,7 +157,8 @@ def _scan_model(options: argparse.Namespace) -> int:
                 answer = scan.answer(moved)
                 measured, baseline = ((float(one.logp.sum()), float(one.is_exact), one.right_tokens / len(one.logp))
                                       [("logprob", "correct", "score").index(options.measure)] for one in (answer, full))
-                at = shift if len(place.shifts) > 1 else place.characters if options.axis == "chars" and moves == "prefix_chars" else place.at
+                in_characters = options.axis == "chars" and moves == "prefix_chars"
+                at = shift if len(place.shifts) > 1 else place.characters if in_characters else place.at
                 rows.add(key, {**row_of(prompt, moved, full, answer), "label": setting.label, moves: at, options.measure: f"{measured:.6g}",
                                "baseline": f"{baseline:.6g}", "probe_type": prompt.kind or "prompt",
                                "tokens": len(prompt.context) + len(prompt.question)})
@@ -184,7 +189,8 @@ def _scan_endpoint(options: argparse.Namespace) -> int:
     from .endpoint_scan import scan_endpoint
 
     def server(url: str) -> Endpoint:
-        return Endpoint(url, options.model, chat=options.chat, timeout=options.timeout, retries=options.retries, key_variable=options.key_variable)
+        return Endpoint(url, options.model, chat=options.chat, timeout=options.timeout, retries=options.retries,
+                        key_variable=options.key_variable)
 
     rows = scan_endpoint(server(options.url), server(options.baseline_url) if options.baseline_url else None, options)
     print(f"{options.output}: {rows} rows")

@@ -34,7 +34,8 @@ def memory(results: Results, run: int, arrays) -> figures.Figure:
             f"{write(view.sequences_full, 'integer')}.")
     figure = figures.figure_of(traces, "memory of one GPU (GiB)", "", said, note="Line: the GPU's memory as its driver reports it.")
     figure["layout"].update(barmode="stack", yaxis={"autorange": "reversed", "automargin": True},
-                            shapes=[{"type": "line", "xref": "x", "yref": "paper", "x0": view.total / GIB, "x1": view.total / GIB, "y0": 0, "y1": 1,
+                            shapes=[{"type": "line", "xref": "x", "yref": "paper", "x0": view.total / GIB, "x1": view.total / GIB, "y0": 0,
+                                     "y1": 1,
                                      "line": {"color": "#1b1b1b", "width": 1.2, "dash": "dash"}}])
     return figure
 
@@ -69,8 +70,8 @@ def heads(results: Results, run: int, arrays) -> figures.Figure:
              "y": [f"layer {number}" for number in view.layer], "zmin": 0, "zmax": 1, "colorscale": "Cividis", "meta": "map",
              "colorbar": {"tickformat": ".0%", "thickness": 14},
              "hovertemplate": "%{y}, KV %{x}: %{z:.1%} lost<extra></extra>"}
-    said = (f"KV head {view.kv_head[head]} of layer {view.layer[layer]} loses most: {write(float(view.loss[layer, head]), 'percent')} of its "
-            f"attention on the context; the mean of all is {write(float(np.nanmean(view.loss)), 'percent')}.")
+    said = (f"KV head {view.kv_head[head]} of layer {view.layer[layer]} loses most: {write(float(view.loss[layer, head]), 'percent')} of "
+            f"its attention on the context; the mean of all is {write(float(np.nanmean(view.loss)), 'percent')}.")
     figure = figures.figure_of([trace], "KV head", "recorded layer", said)
     figure["layout"]["xaxis"]["type"] = figure["layout"]["yaxis"]["type"] = "category"
     return figure

@@ -26,7 +26,8 @@ def plot_memory(axes: Axes, results: Results, run: int) -> None:
                                      (beyond, palette.COLOURS[1], "////")):
             axes.barh(place, value / GIB, left=left / GIB, color=colour, hatch=hatch, edgecolor="black", linewidth=0.6, height=0.62)
             left += value
-        axes.annotate(f"{sequences:,.0f} sequence{'s' if sequences != 1 else ''} of this context fit", (0, place - 0.36), fontsize="x-small",
+        axes.annotate(f"{sequences:,.0f} sequence{'s' if sequences != 1 else ''} of this context fit", (0, place - 0.36),
+                      fontsize="x-small",
                       color=palette.GREY, xytext=(2, 2), textcoords="offset points")
     axes.axvline(view.total / GIB, color="black", linestyle="--", linewidth=1)
     for name, colour, hatch in (("weights", palette.COLOURS[0], ""), ("activations and reserve", palette.GRID, ""),

@@ -1,7 +1,7 @@
 """What a real model answers when its cache is compressed: one prefill a prompt, then the answer under each setting.
 
-Two figures a token of the answer: teacher-forced (every earlier token given) and free-running (the model goes on from its own token), so that
-an estimate of how a first wrong token spreads can be held against both.
+Two figures a token of the answer: teacher-forced (every earlier token given) and free-running (the model goes on from its own token), so
+that an estimate of how a first wrong token spreads can be held against both.
 """
 
 from __future__ import annotations
@@ -105,10 +105,12 @@ class ModelScan:
         self.mass = {}
         for mode, tokens in (("agnostic", context), ("aware", len(ids))):
             rows = slice(tokens - first - WINDOW, tokens - first)
-            self.mass[mode] = [one[0, :, rows, :tokens].double().sum(1).reshape(self.kv_heads, self.groups, tokens).sum(1).numpy() for one in seen]
+            self.mass[mode] = [one[0, :, rows, :tokens].double().sum(1).reshape(self.kv_heads, self.groups, tokens).sum(1).numpy()
+                               for one in seen]
 
     def _angles(self, kind: str, has: bool, positions: np.ndarray):
-        """(cos, sin) [token, turned channel] of the model's own rotary embedding in layers of this type; no channel where there is no RoPE"""
+        """(cos, sin) [token, turned channel] of the model's own rotary embedding in layers of this type; no channel where there is no
+        RoPE"""
         torch = self.torch
         if not has:
             return torch.ones(len(positions), 0), torch.zeros(len(positions), 0)
@@ -157,8 +159,10 @@ class ModelScan:
 
 
 FULL = Setting(policy="none", mode="aware")
-ROW_COLUMNS = ("probe_start", "context_len", "answer_start", "mode", "policy", "block", "ratio", "head_scope", "grid_offset", "kind", "logp_full",
-               "logp_comp", "em_full", "em_comp", "right_tokens_full", "right_tokens", "forced_logp_full", "forced_logp", "forced_best", "free_ids")
+ROW_COLUMNS = ("probe_start", "context_len", "answer_start", "mode", "policy", "block", "ratio", "head_scope", "grid_offset", "kind",
+               "logp_full",
+               "logp_comp", "em_full", "em_comp", "right_tokens_full", "right_tokens", "forced_logp_full", "forced_logp", "forced_best",
+               "free_ids")
 
 
 def _joined(values) -> str:

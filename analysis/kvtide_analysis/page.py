@@ -44,9 +44,11 @@ def plot(key: str, title: str = "") -> str:
 
 def table(head: list[tuple[str, bool]], rows: list[str], placeholder: str, extra_controls: str = "") -> str:
     """A table to sort by every column and to filter by words. head: (title, is it text); rows: HTML."""
-    cells = "".join(f'<th scope="col"{" class=" + chr(34) + "text" + chr(34) if is_text else ""}><button type="button">{html.escape(title)}</button></th>'
+    cells = "".join(f'<th scope="col"{" class=" + chr(34) + "text" + chr(34) if is_text else ""}>'
+                    f'<button type="button">{html.escape(title)}</button></th>'
                     for title, is_text in head)
-    return (f'<div class="controls"><label>Show rows with <input type="search" id="filter" placeholder="{html.escape(placeholder)}"></label>'
+    return ('<div class="controls"><label>Show rows with '
+            f'<input type="search" id="filter" placeholder="{html.escape(placeholder)}"></label>'
             f'{extra_controls}<span id="count" class="soft" aria-live="polite"></span></div>'
             '<div class="scroll" tabindex="0" role="region" aria-label="table of settings">'
             f'<table id="runs"><thead><tr>{cells}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>')

@@ -1,7 +1,7 @@
 """Prompts as token ids: a text with a probe at a chosen token, and where in it the answer stands.
 
-`Writer` needs a tokenizer that tells character offsets (every fast Hugging Face tokenizer). The chat template, where the tokenizer has one, is
-split around the user's words: context = its head, the text; question = the question, its tail, the words the answer begins with.
+`Writer` needs a tokenizer that tells character offsets (every fast Hugging Face tokenizer). The chat template, where the tokenizer has one,
+is split around the user's words: context = its head, the text; question = the question, its tail, the words the answer begins with.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ def find(context: np.ndarray, wanted: np.ndarray, what: str) -> int:
 def read_prompts(path: str) -> dict[str, Prompt]:
     """Every prompt of a file, by "scan:key" (key: probe_start, prefix_len or the row).
 
-    A group holds contexts (context_ids, padded with -1) or a base with a growing filler (base_context_ids, filler_ids, n_system, prefix_len).
-    question_ids and answer_ids lie in the group or at the root: one for all, or a row a prompt padded with -1. Where the fact stands: fact_start
-    and fact_length of the group, or probe_ids at the root (a fact with the root's answer; the others are built alike).
+    A group holds contexts (context_ids, padded with -1) or a base with a growing filler (base_context_ids, filler_ids, n_system,
+    prefix_len).
+    question_ids and answer_ids lie in the group or at the root: one for all, or a row a prompt padded with -1. Where the fact stands:
+    fact_start and fact_length of the group, or probe_ids at the root (a fact with the root's answer; the others are built alike).
 
     Raises PromptError for a file that is missing, damaged or something else.
     """
@@ -123,7 +124,8 @@ def write_prompts(path: str, prompts: list[Prompt], model: str) -> None:
             group["kind"] = [prompt.kind for prompt in members]
             facts = np.array([prompt.fact or (prompt.answer_start, len(prompt.answer)) for prompt in members])
             group["fact_start"], group["fact_length"] = facts.T
-            for what, rows in (("context_ids", [prompt.context for prompt in members]), ("question_ids", [prompt.question for prompt in members]),
+            for what, rows in (("context_ids", [prompt.context for prompt in members]),
+                               ("question_ids", [prompt.question for prompt in members]),
                                ("answer_ids", [prompt.answer for prompt in members])):
                 group.create_dataset(what, data=padded(rows), compression="gzip", shuffle=True)
 

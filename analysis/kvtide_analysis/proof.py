@@ -58,7 +58,8 @@ def draw_configurations(axes: Axes, rows: pd.DataFrame) -> None:
     evicted = rows[rows["policy"] == "evict"]
     means = (evicted if len(evicted) else rows).groupby(["scan", *SETTING], sort=True)[["loss", "predicted_loss"]].mean().reset_index()
     for number, (scan, group) in enumerate(means.groupby("scan", sort=True)):
-        axes.plot(group["loss"], group["predicted_loss"], "o", markersize=5, alpha=0.8, color=palette.colour(number), label=scan.replace("_", " "))
+        axes.plot(group["loss"], group["predicted_loss"], "o", markersize=5, alpha=0.8, color=palette.colour(number),
+                  label=scan.replace("_", " "))
     axes.plot([0, CHANCE], [0, CHANCE], color=palette.GREY, linewidth=0.8)
     axes.set_xlabel("mean loss measured (nats)")
     axes.set_ylabel("predicted (nats)")

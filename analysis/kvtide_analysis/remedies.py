@@ -57,7 +57,8 @@ def _draw(axes: Axes, results: Results, columns, title: str) -> None:
         missing(axes, Missing(f"the losses are of several metrics ({', '.join(metrics)})"))
         return
     values = np.array([[float(results.summary.at[run, name]) for run in runs] for name, _ in held])
-    axes.hlines(range(len(runs)), 0 if len(held) == 1 else np.nanmin(values, axis=0), np.nanmax(values, axis=0), color=palette.GRID, linewidth=1, zorder=1)
+    axes.hlines(range(len(runs)), 0 if len(held) == 1 else np.nanmin(values, axis=0), np.nanmax(values, axis=0), color=palette.GRID,
+                linewidth=1, zorder=1)
     for index, (one, (_, label)) in enumerate(zip(values, held)):
         axes.plot(one, range(len(runs)), palette.symbol(index)[1], color=palette.colour(index), markersize=5, label=label, clip_on=False)
     axes.set_xlim(left=0)

@@ -1,7 +1,8 @@
 """How far a loss figure carries to another text: rows of `kvtide validate scan --rows`, one text a prompt, several grid offsets each.
 
-Per text: mean and worst loss over the offsets (capped at chance) and the offset at which it is worst. Between texts: their 10th, 50th and 90th
-percentile, measured and predicted. Texts that the full cache does not answer, or that fail at every offset, tell nothing of places but stay in.
+Per text: mean and worst loss over the offsets (capped at chance) and the offset at which it is worst. Between texts: their 10th, 50th and
+90th percentile, measured and predicted. Texts that the full cache does not answer, or that fail at every offset, tell nothing of places but
+stay in.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def between_texts(texts: pd.DataFrame) -> pd.DataFrame:
 
 
 def between_layers(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a setting: of the layers that carry at least CARRIES of what is read of the answer (`texts` counts them), the share that each loses."""
+    """A row a setting: of the layers that carry at least CARRIES of what is read of the answer (`texts` counts them), the share that each
+    loses."""
     result = []
     if "lost_by_layer" not in rows:
         return pd.DataFrame(result)

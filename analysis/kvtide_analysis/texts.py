@@ -1,7 +1,8 @@
 """Made-up texts of several kinds and facts to hide in them: what a scan of a real model or a live server asks about.
 
-A text is a list of pieces (sentences, turns, lines) that join to one string; a probe is one or more pieces that say something nobody can know
-otherwise, the question that asks for it, the words the answer begins with (so that its tokens come next) and the answer. Every choice follows
+A text is a list of pieces (sentences, turns, lines) that join to one string; a probe is one or more pieces that say something nobody can
+know otherwise, the question that asks for it, the words the answer begins with (so that its tokens come next) and the answer. Every choice
+follows
 from the seed: the same kind and seed give the same text on every machine.
 """
 
@@ -114,9 +115,11 @@ def _reasoning(draw: random.Random) -> Probe:
     first, second, other = draw.sample(NOUNS, 3)
     codes = draw.sample(range(1000, 9999), 2)
     return Probe("reasoning", (f"\nThe access code for the {first} station is {codes[0]}.\n",
-                               f"\n{draw.choice(PEOPLE)} works at the {first} station. The access code for the {other} station is {codes[1]}.\n"),
+                               f"\n{draw.choice(PEOPLE)} works at the {first} station. "
+                               f"The access code for the {other} station is {codes[1]}.\n"),
                  f"What is the access code for the {first} station, where the {second} key is kept?",
-                 f"The access code for the {first} station is ", str(codes[0]), f"\nThe access code for the {first} station is not known.\n")
+                 f"The access code for the {first} station is ", str(codes[0]),
+                 f"\nThe access code for the {first} station is not known.\n")
 
 
 def _multi_needle(draw: random.Random) -> Probe:
@@ -124,7 +127,8 @@ def _multi_needle(draw: random.Random) -> Probe:
     codes = draw.sample(range(1000, 9999), 3)
     facts = tuple(f"\nThe access code for the {noun} station is {code}.\n" for noun, code in zip(nouns, codes))
     return Probe("multi_needle", facts, f"What is the access code for the {nouns[0]} station?",
-                 f"The access code for the {nouns[0]} station is ", str(codes[0]), f"\nThe access code for the {nouns[0]} station is not known.\n")
+                 f"The access code for the {nouns[0]} station is ", str(codes[0]),
+                 f"\nThe access code for the {nouns[0]} station is not known.\n")
 
 
 PROBES = {"factual": _factual, "keyword": _keyword, "coreference": _coreference, "reasoning": _reasoning, "multi_needle": _multi_needle}

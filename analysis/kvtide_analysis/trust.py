@@ -67,13 +67,14 @@ def validate(program: str, folder: pathlib.Path, captures: str | None = None) ->
 
 def table(parts: list[Part]) -> str:
     """Markdown, misses of data last."""
-    lines = ["| part | checked against | rows | median error | 80 % of the rows | farthest off | extrapolates |", "|---|---|---|---|---|---|---|"]
+    lines = ["| part | checked against | rows | median error | 80 % of the rows | farthest off | extrapolates |",
+             "|---|---|---|---|---|---|---|"]
     for part in sorted(parts, key=lambda part: bool(part.missing)):
         if part.missing:
             lines.append(f"| {part.part} | not checked: {part.missing} | | | | | {part.beyond} |")
         else:
-            lines.append(f"| {part.part} | {part.against} | {part.rows:,} | {part.median:.1f} % | {_signed(part.low)} to {_signed(part.high)} % | "
-                         f"{part.worst} | {part.beyond} |")
+            lines.append(f"| {part.part} | {part.against} | {part.rows:,} | {part.median:.1f} % | "
+                         f"{_signed(part.low)} to {_signed(part.high)} % | {part.worst} | {part.beyond} |")
     return "\n".join(lines) + "\n"
 
 
@@ -162,7 +163,8 @@ def _by_operation(rows: pd.DataFrame, suffix: str) -> list[Part]:
         if len(of_operation):
             errors = 100 * (of_operation["predicted_us"] / of_operation["measured_us"] - 1)
             gpus = of_operation["gpu"].nunique()
-            parts.append(_part(name + suffix, f"measured kernels of {gpus} GPUs", errors, of_operation["gpu"] + " " + of_operation["framework"],
+            parts.append(_part(name + suffix, f"measured kernels of {gpus} GPUs", errors,
+                               of_operation["gpu"] + " " + of_operation["framework"],
                                "GPUs of other makers" if suffix else beyond))
     return parts
 
@@ -222,7 +224,8 @@ def _quantized(ask: Ask, data: pathlib.Path) -> list[Part]:
     rows = pd.DataFrame(document["quantized"])
     rows = rows[rows["not_predicted"].isna()] if "not_predicted" in rows else rows
     beyond = "methods whose kernels are not published"
-    return [_part(f"quantized KV: {name}", "published serving figures", 100 * (rows[f"predicted_{column}"] / rows[column] - 1), rows["method"], beyond)
+    return [_part(f"quantized KV: {name}", "published serving figures", 100 * (rows[f"predicted_{column}"] / rows[column] - 1),
+                  rows["method"], beyond)
             for name, column in (("capacity", "capacity_ratio"), ("throughput", "throughput_ratio"))]
 
 

@@ -58,7 +58,8 @@ def _draw_measured(rows: dict[str, np.ndarray], groups: dict[str, np.ndarray], a
     names = [f"{groups['gpu'][index]} {groups['framework'][index]} {groups['operation'][index]}" for index in shown]
     labels = list(dict.fromkeys(names))
     for size, colour, shift in (("all", palette.COLOURS[0], -0.2), ("big", palette.COLOURS[1], 0.2)):
-        chosen = [(labels.index(name), groups["ape_median"][index]) for name, index in zip(names, shown) if groups["size_class"][index] == size]
+        chosen = [(labels.index(name), groups["ape_median"][index]) for name,
+                  index in zip(names, shown) if groups["size_class"][index] == size]
         axes[1].barh([place + shift for place, _ in chosen], [value for _, value in chosen], height=0.38, color=colour,
                      label="all rows" if size == "all" else "bytes of 4 x L2 and more")
     width, height = axes[1].figure.get_size_inches()
@@ -71,11 +72,13 @@ def _draw_measured(rows: dict[str, np.ndarray], groups: dict[str, np.ndarray], a
 
 
 def _draw_dram(rows: dict[str, np.ndarray], axes: list[Axes]) -> None:
-    pairs = (("achieved_fraction", "predicted_fraction", "share of the peak bandwidth"), ("row_hit_rate", "predicted_row_hit_rate", "row-hit rate"))
+    pairs = (("achieved_fraction", "predicted_fraction", "share of the peak bandwidth"),
+             ("row_hit_rate", "predicted_row_hit_rate", "row-hit rate"))
     for panel, (reference, predicted, title) in zip(axes, pairs):
         for number, simulator in enumerate(sorted(set(rows["simulator"]))):
             chosen = (rows["simulator"] == simulator) & np.isfinite(rows[predicted])
-            panel.plot(rows[reference][chosen], rows[predicted][chosen], "o", markersize=3, alpha=0.6, color=palette.colour(number), label=simulator)
+            panel.plot(rows[reference][chosen], rows[predicted][chosen], "o", markersize=3, alpha=0.6, color=palette.colour(number),
+                       label=simulator)
         panel.plot([0, 1], [0, 1], color=palette.GREY, linewidth=0.8)
         panel.set_xlabel(f"reference: {title}")
         panel.set_ylabel("kvtide")

@@ -1,4 +1,5 @@
-"""A small OpenAI-compatible server around anything that answers: `backend(prompt, max_tokens) -> text`, and optionally `logprobs(prompt)`."""
+"""A small OpenAI-compatible server around anything that answers: `backend(prompt, max_tokens) -> text`, and optionally
+`logprobs(prompt)`."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ import time
 
 
 def forgetful(block: int):
-    """Answers with the words that follow the last line of the prompt where they stand earlier; a fact that a boundary of `block` characters cuts
-    is forgotten."""
+    """Answers with the words that follow the last line of the prompt where they stand earlier; a fact that a boundary of `block` characters
+    cuts is forgotten."""
     def answer(prompt: str, max_tokens: int) -> str:
         lead = prompt.rsplit("\n", 1)[-1].strip()
         for found in re.finditer(re.escape(lead) + r" ([A-Za-z0-9]+)\.", prompt):
@@ -74,7 +75,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(backend, *, failures=(), logprobs=None, template=0):
-    """The server: .url, .seen (requests), .failures (codes or raw replies that come first). template: tokens it counts beside a prompt's."""
+    """The server: .url, .seen (requests), .failures (codes or raw replies that come first). template: tokens it counts beside a
+    prompt's."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.backend, server.failures, server.seen, server.logprobs, server.template = backend, list(failures), [], logprobs, template
     server.url = f"http://127.0.0.1:{server.server_address[1]}"

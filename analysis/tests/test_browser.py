@@ -92,7 +92,8 @@ def test_comparison_draws_the_other_run_in_every_figure_of_a_curve(page, tmp_pat
         driven.open(page, READY)
         count = "['position', 'phase', 'jumps', 'spectrum', 'steps'].map((key) => document.getElementById('plot-' + key).data.length)"
         before = driven.run(count)
-        driven.run("(() => { const other = document.getElementById('other'); other.value = '2'; other.dispatchEvent(new Event('change')); })()")
+        driven.run("(() => { const other = document.getElementById('other'); other.value = '2'; "
+                   "other.dispatchEvent(new Event('change')); })()")
         while "Compared" not in driven.run("document.getElementById('caption-steps').textContent"):
             pass  # figures are drawn in turn
         assert driven.run(count) == [number + 1 for number in before]

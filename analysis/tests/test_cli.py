@@ -12,7 +12,8 @@ from conftest import write_results
 from kvtide_analysis import cli
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1]
-COMMANDS = ("report", "plot", "validation", "reference", "proof", "gallery", "trust", "spread", "check", "capture", "scan-model", "scan-endpoint")
+COMMANDS = ("report", "plot", "validation", "reference", "proof", "gallery", "trust", "spread", "check", "capture", "scan-model",
+            "scan-endpoint")
 
 
 def test_help_lists_every_command(capsys):
@@ -56,10 +57,12 @@ def inputs(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("words", [
-    *(f"{command} {name}.csv" for command in ("proof", "spread") for name in ("nosuch", "binary", "empty", "head", "words")), "proof no-scan.csv", "proof .",
+    *(f"{command} {name}.csv" for command in ("proof", "spread") for name in ("nosuch", "binary", "empty", "head", "words")),
+                                   "proof no-scan.csv", "proof .",
     *(f"{command} {name} -o out" for command in ("capture", "scan-model") for name in ("nosuch.h5", "binary.csv", "other.h5")),
     *(f"plot no-runs.h5 --what {what}" for what in ("position", "pareto", "remedies")), "plot no-runs.h5 --what heads --run 3",
-    "plot nosuch.h5 --what plan", "plot nosuch.json --what kernels", "plot binary.csv --what kernels", "validation nosuch.h5", "reference nosuch.h5",
+    "plot nosuch.h5 --what plan", "plot nosuch.json --what kernels", "plot binary.csv --what kernels", "validation nosuch.h5",
+                                   "reference nosuch.h5",
     "report nosuch.h5", "trust nosuch", "trust . --page nosuch.md"])
 def test_missing_and_damaged_inputs_are_wrong_input(words, inputs, capsys):
     assert cli.main(words.split()) == 2
@@ -79,7 +82,8 @@ def test_period_that_no_profile_holds_is_none(tmp_path):
 
 
 # A module that is None in sys.modules cannot be imported.
-@pytest.mark.parametrize("words", [["--help"], ["scan-model", "--help"], ["scan-endpoint", "http://127.0.0.1:9", "--model", "m", "--retries", "0", "-o", "scan.csv"]])
+@pytest.mark.parametrize("words", [["--help"], ["scan-model", "--help"],
+                                   ["scan-endpoint", "http://127.0.0.1:9", "--model", "m", "--retries", "0", "-o", "scan.csv"]])
 def test_asking_a_server_needs_nothing_but_python(words, tmp_path):
     code = ("import sys\nfor name in ('numpy', 'h5py', 'pandas', 'xarray', 'matplotlib', 'yaml', 'scipy'): sys.modules[name] = None\n"
             "from kvtide_analysis.cli import main\nsys.exit(main())")

@@ -80,7 +80,8 @@ def test_impossible_patience_is_wrong_usage(option, value, tmp_path, capsys):
 def test_prefix_scan_of_a_server_that_forgets_cut_facts_shows_its_block(tmp_path):
     out = tmp_path / "scan.csv"
     with serving(forgetful(128)) as server:
-        code = cli.main(["scan-endpoint", server.url, "--model", "stub", "--step", "2", "--count", "384", "--characters", "1200", "--start", "700",
+        code = cli.main(["scan-endpoint", server.url, "--model", "stub", "--step", "2", "--count", "384", "--characters", "1200",
+                         "--start", "700",
                           "-o", str(out)])
     assert code == 0
     rows = rows_of(out)
@@ -97,8 +98,9 @@ def test_prefix_scan_of_a_server_that_forgets_cut_facts_shows_its_block(tmp_path
 def test_position_scan_counts_in_the_servers_tokens(tmp_path):
     out = tmp_path / "scan.csv"
     with serving(forgetful(10_000)) as server:
-        code = cli.main(["scan-endpoint", server.url, "--model", "stub", "--scan", "position", "--probe", "factual,keyword", "--measure", "correct",
-                          "--step", "40", "--count", "4", "--characters", "2000", "--start", "400", "--chat", "--repeat", "2", "--control", "-o", str(out)])
+        code = cli.main(["scan-endpoint", server.url, "--model", "stub", "--scan", "position", "--probe", "factual,keyword",
+                         "--measure", "correct", "--step", "40", "--count", "4", "--characters", "2000", "--start", "400", "--chat",
+                         "--repeat", "2", "--control", "-o", str(out)])
     assert code == 0
     rows = rows_of(out)
     assert len(rows) == 2 * 4 * 2 and {row["probe_type"] for row in rows} == {"report/factual", "report/keyword"}
@@ -112,7 +114,8 @@ def test_position_scan_counts_in_the_servers_tokens(tmp_path):
 def test_positions_are_those_of_the_text_alone(template, tmp_path):
     out = tmp_path / "scan.csv"
     with serving(forgetful(10_000), template=template) as server:
-        assert cli.main(["scan-endpoint", server.url, "--model", "stub", "--scan", "position", "--step", "400", "--count", "4", "--characters", "2000",
+        assert cli.main(["scan-endpoint", server.url, "--model", "stub", "--scan", "position", "--step", "400", "--count", "4",
+                         "--characters", "2000",
                          "--start", "400", "-o", str(out)]) == 0
     assert [int(row["position"]) for row in rows_of(out)] == [100, 200, 300, 400]
     assert len(server.seen) == 2 + 4 and server.seen[0]["max_tokens"] == 1
@@ -162,7 +165,8 @@ def test_what_an_earlier_scan_wrote_stays_until_the_next_is_complete(tmp_path, c
     # The third request is refused: two rows are kept beside the old file.
     with serving(forgetful(10_000), failures=[]) as server:
         answer = server.backend
-        server.backend = lambda prompt, most: answer(prompt, most) if len(server.seen) < 2 else server.failures.append(401) or answer(prompt, most)
+        server.backend = lambda prompt, most: (answer(prompt, most) if len(server.seen) < 2
+                                               else server.failures.append(401) or answer(prompt, most))
         assert cli.main(["scan-endpoint", server.url, *words]) == 3
     assert "2 rows are kept; --resume" in capsys.readouterr().err
     assert out.read_text() == "prefix_chars,score\n0,1\n"
@@ -271,8 +275,8 @@ def test_logprob_is_of_the_answer_whatever_stands_around_it(first, joined, tmp_p
 
     out = tmp_path / "scan.csv"
     with serving(forgetful(256), logprobs=told) as server:
-        assert cli.main(["scan-endpoint", server.url, "--model", "stub", "--measure", "logprob", "--count", "1", "--characters", "1500", "-o",
-                         str(out)]) == 0
+        assert cli.main(["scan-endpoint", server.url, "--model", "stub", "--measure", "logprob", "--count", "1", "--characters", "1500",
+                         "-o", str(out)]) == 0
     assert [float(row["logprob"]) for row in rows_of(out)] == [-20.0]
 
 
@@ -312,6 +316,7 @@ def test_real_model_with_a_compressed_cache_behind_the_server(tmp_path):
     for setting, expected in ((Setting(ratio=0.0), 1.0), (Setting(ratio=0.75, mode="agnostic"), 0.0)):
         out = tmp_path / "scan.csv"
         with serving(backend(setting)) as server:
-            assert cli.main(["scan-endpoint", server.url, "--model", "smollm2", "--step", "60", "--count", "3", "--characters", "2400", "--start", "800",
+            assert cli.main(["scan-endpoint", server.url, "--model", "smollm2", "--step", "60", "--count", "3", "--characters", "2400",
+                             "--start", "800",
                               "--measure", "correct", "-o", str(out)]) == 0
         assert [float(row["correct"]) for row in rows_of(out)] == [expected] * 3, setting

@@ -74,7 +74,8 @@ def timeline_file(path, events):
 
 
 def kernel(name, step, start, duration):
-    return {"name": name, "cat": "critical", "ph": "X", "pid": 0, "tid": 0, "ts": start, "dur": duration, "args": {"step": step, "slack_us": 0}}
+    return {"name": name, "cat": "critical", "ph": "X", "pid": 0, "tid": 0, "ts": start, "dur": duration,
+            "args": {"step": step, "slack_us": 0}}
 
 
 def test_kernels_of_the_longest_step_are_drawn_a_lane_a_stream(tmp_path):

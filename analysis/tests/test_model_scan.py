@@ -62,19 +62,23 @@ def tiny():
     transformers = pytest.importorskip("transformers", reason="no transformers: models are not run")
     torch.manual_seed(0)
     config = transformers.LlamaConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-                                      num_key_value_heads=2, max_position_embeddings=512, attn_implementation="eager", initializer_range=0.4)
+                                      num_key_value_heads=2, max_position_embeddings=512, attn_implementation="eager",
+                                      initializer_range=0.4)
     return transformers.LlamaForCausalLM(config).eval()
 
 
 @pytest.fixture(scope="module")
 def local():
-    """Like Gemma 3: a layer that sees 256 tokens and one that sees all, each turned by its own base, queries and keys normalised per head."""
+    """Like Gemma 3: a layer that sees 256 tokens and one that sees all, each turned by its own base, queries and keys normalised per
+    head."""
     torch = pytest.importorskip("torch", reason="no torch: models are not run")
     transformers = pytest.importorskip("transformers", reason="no transformers: models are not run")
     torch.manual_seed(0)
-    config = transformers.Gemma3TextConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8,
+    config = transformers.Gemma3TextConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                                           head_dim=8,
                                            num_key_value_heads=2, max_position_embeddings=512, sliding_window=256, query_pre_attn_scalar=8,
-                                           layer_types=["sliding_attention", "full_attention"], attn_implementation="eager", initializer_range=0.4,
+                                           layer_types=["sliding_attention", "full_attention"], attn_implementation="eager",
+                                           initializer_range=0.4,
                                            rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
                                                             "full_attention": {"rope_type": "default", "rope_theta": 10000.0}})
     return transformers.Gemma3ForCausalLM(config).eval()
@@ -98,7 +102,8 @@ def test_nothing_removed_answers_like_the_full_cache(tiny, prompt):
     with torch.no_grad():
         logits = tiny(input_ids=torch.from_numpy(ids)[None]).logits[0, -4:-1].double()
     expected = torch.log_softmax(logits, -1).numpy()[np.arange(3), prompt.answer]
-    for setting in (FULL, Setting(ratio=0.0), Setting(ratio=0.0, mode="agnostic"), Setting(policy="pool_prerope", block=1, mode="agnostic")):
+    for setting in (FULL, Setting(ratio=0.0), Setting(ratio=0.0, mode="agnostic"),
+                    Setting(policy="pool_prerope", block=1, mode="agnostic")):
         assert scan.answer(setting).logp == pytest.approx(expected, abs=1e-4), setting
 
 
@@ -173,8 +178,8 @@ def test_layers_that_see_a_window_are_taken_as_long_as_everything_lies_in_it(loc
             refuse(longer)
 
 
-# Groups of one token have their own mean, so that turning back and forth must lead to the keys as they were; those of 16 must agree with keys
-# taken before RoPE.
+# Groups of one token have their own mean, so that turning back and forth must lead to the keys as they were; those of 16 must agree with
+# keys taken before RoPE.
 @pytest.mark.parametrize("rope", [
     {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 128},
     {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
@@ -274,10 +279,12 @@ def test_scan_model_writes_rows_scans_and_passes_its_own_prompts_on(tiny, prompt
     prompts = str(tmp_path / "prompts.h5")
     write_prompts(prompts, [prompt], "tiny")
     out = tmp_path / "out"
-    assert cli.main(["scan-model", prompts, "--model", "tiny", "--policy", "evict,int2", "--ratio", "0.25,0.5", "--measure", "score", "-o", str(out)]) == 0
+    assert cli.main(["scan-model", prompts, "--model", "tiny", "--policy", "evict,int2", "--ratio", "0.25,0.5", "--measure", "score", "-o",
+                     str(out)]) == 0
     rows = (out / "rows.csv").read_text().splitlines()
     assert len(rows) == 1 + 3 and rows[0].startswith("probe_start,context_len,answer_start,mode,policy")
-    assert sorted(path.name for path in out.iterdir()) == ["rows.csv", "scan-aware-evict-64-0.25-head.csv", "scan-aware-evict-64-0.5-head.csv",
+    assert sorted(path.name for path in out.iterdir()) == ["rows.csv", "scan-aware-evict-64-0.25-head.csv",
+                                                           "scan-aware-evict-64-0.5-head.csv",
                                                            "scan-aware-int2-64.csv"]
     assert cli.main(["scan-model", prompts, "--only", "grid:8", "-o", str(out)]) == 2
     assert cli.main(["capture", prompts, "-o", str(out)]) == 0 and (out / "grid-7.h5").exists()

@@ -53,9 +53,11 @@ def test_report_has_a_row_a_candidate_and_a_point_a_possible_one(plan_file):
 
 def test_better_is_where_there_is_more_of_a_rate_and_less_of_a_cost(plan_file):
     read = plan.read_plan(str(plan_file))
-    assert plan_report.against(read, "loss_worst")["note"].startswith("Lower left is better. A black edge: nothing is at least as good in cost,")
+    note = plan_report.against(read, "loss_worst")["note"]
+    assert note.startswith("Lower left is better. A black edge: nothing is at least as good in cost,")
     read.goal = "rate"
-    assert plan_report.against(read, "loss_worst")["note"].startswith("Lower right is better. A black edge: nothing is at least as good in rate,")
+    note = plan_report.against(read, "loss_worst")["note"]
+    assert note.startswith("Lower right is better. A black edge: nothing is at least as good in rate,")
 
 
 def test_a_file_that_is_no_plan_is_said_so(tmp_path):

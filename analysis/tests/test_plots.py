@@ -89,7 +89,8 @@ def test_wrong_input_and_unwritable_output_are_one_line_and_a_code(demo_file, tm
 
 def test_more_settings_than_colours_leave_the_fronts_names(tmp_path):
     write_results(tmp_path / "many.h5", positions=160, blocks=(32,), full=False,
-                  policies=tuple((f"policy-{number}", 1 - number / 100, 0.01 + number / 200 if number % 3 else 0.9, True) for number in range(1, 31)))
+                  policies=tuple((f"policy-{number}", 1 - number / 100, 0.01 + number / 200 if number % 3 else 0.9, True)
+                                 for number in range(1, 31)))
     figure, axes = pyplot.subplots()
     plots.plot_pareto(axes, open_results(tmp_path / "many.h5"))
     labels = [text.get_text() for text in axes.get_legend().get_texts()]

@@ -92,7 +92,8 @@ def test_fact_beyond_the_text_is_refused():
 
 
 def test_prompt_file_gives_back_what_was_written(tmp_path):
-    prompts = [Prompt("grid", key, np.arange(10 + key), np.arange(3 + key), np.array([4, 5]), 4, f"log/{key}", fact=(2, 5)) for key in (0, 2)]
+    prompts = [Prompt("grid", key, np.arange(10 + key), np.arange(3 + key), np.array([4, 5]), 4, f"log/{key}", fact=(2, 5))
+               for key in (0, 2)]
     path = str(tmp_path / "prompts.h5")
     write_prompts(path, prompts, "stub")
     back = read_prompts(path)

@@ -11,7 +11,8 @@ HEADER = "scan,prompt,kind,mode,policy,block,ratio,head_scope,grid_offset,failin
 
 @pytest.fixture
 def rows():
-    lines = [f"prefix,{2 * n},,aware,evict,64,0.5,head,0,{int(n == 3)},{9.5 if n == 3 else 0.1},{8.0 if n == 3 else 0.0}\n" for n in (3, 1, 2)]
+    lines = [f"prefix,{2 * n},,aware,evict,64,0.5,head,0,{int(n == 3)},{9.5 if n == 3 else 0.1},{8.0 if n == 3 else 0.0}\n"
+             for n in (3, 1, 2)]
     lines.append("position,256,,agnostic,int2,64,0.875,all,0,1,5,3\n")
     return spread.read_rows(io.StringIO(HEADER + "".join(lines)))
 
@@ -30,7 +31,8 @@ def scan_of(*lines):
 
 def test_places_are_those_within_each_text():
     # Keys of made-up texts: number * 10,000 + tokens in front; a curve a text.
-    rows = scan_of(*(f"prefix,{10000 * text + n},report/factual,aware,evict,64,0.5,head,0,0,{text},{text}" for text in (0, 1) for n in (4, 0, 2)))
+    rows = scan_of(*(f"prefix,{10000 * text + n},report/factual,aware,evict,64,0.5,head,0,0,{text},{text}" for text in (0, 1)
+                     for n in (4, 0, 2)))
     figure, axes = pyplot.subplots()
     proof.draw_scan(axes, rows, proof.panels(rows)[0])
     assert [list(line.get_xdata()) for line in axes.get_lines()] == [[0, 2, 4]] * 4

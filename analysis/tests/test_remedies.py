@@ -42,7 +42,8 @@ def test_lines_carry_the_settings_and_points_their_values():
     assert list(left.lines[0].get_xdata()) == [0.1, 0.2]
     assert [list(line.get_xdata()) for line in right.lines] == [[0.0, 0.1], [0.0, 0.3]]
     assert [text.get_text().strip() for text in right.texts] == ["none", "64"]
-    in_bits = results(compression=["int4"], loss_mean=[2.155], prefix_sensitivity=[0.1], prefix_sensitivity_two=[0.05], loss_metric=["bits_lost"])
+    in_bits = results(compression=["int4"], loss_mean=[2.155], prefix_sensitivity=[0.1], prefix_sensitivity_two=[0.05],
+                      loss_metric=["bits_lost"])
     figure, (left, right) = pyplot.subplots(1, 2)
     remedies.plot_losses(left, in_bits)
     remedies.plot_sensitivity(right, in_bits)

@@ -84,7 +84,8 @@ def test_figures_that_do_not_fit_are_never_those_of_the_headline(tmp_path, monke
 
 def test_subtitle_is_of_the_run_and_names_nothing_that_varies(demo_file):
     results = open_results(demo_file)
-    results.summary["model_setting"], results.summary["batch_setting"], results.summary["context_tokens_setting"] = "llama-3.2-1b", 4.0, 2048.0
+    for name, value in (("model_setting", "llama-3.2-1b"), ("batch_setting", 4.0), ("context_tokens_setting", 2048.0)):
+        results.summary[name] = value
     results.summary["gpu_setting"] = ["a30", "l40s"] * 11
     subtitle = report._subtitle(results)
     assert subtitle.startswith("llama-3.2-1b, 2,048 tokens of context, batch 4: 22 settings.")

@@ -39,7 +39,8 @@ def scanned(tmp_path, monkeypatch):
 
     def scan(axis):
         out = tmp_path / axis
-        assert cli.main(["scan-model", "--scan", "prefix", "--axis", axis, "--tokens", "120", "--start", "40", "--step", "1", "--count", "49",
+        assert cli.main(["scan-model", "--scan", "prefix", "--axis", axis, "--tokens", "120", "--start", "40", "--step", "1",
+                         "--count", "49",
                           "--block", str(BLOCK), "-o", str(out)]) == 0
         with open(out / f"scan-aware-evict-{BLOCK}-0.5-head.csv", newline="", encoding="utf-8") as file:
             return list(csv.DictReader(file)), words
@@ -71,7 +72,8 @@ def test_interrupted_scan_is_gone_on_with_and_wrote_over_nothing(scanned, tmp_pa
     scanned("tokens")
     out = tmp_path / "tokens"
     whole = {path.name: path.read_bytes() for path in out.iterdir()}
-    words = ["scan-model", "--scan", "prefix", "--tokens", "120", "--start", "40", "--step", "1", "--count", "49", "--block", str(BLOCK), "-o", str(out)]
+    words = ["scan-model", "--scan", "prefix", "--tokens", "120", "--start", "40", "--step", "1", "--count", "49", "--block", str(BLOCK),
+             "-o", str(out)]
     (out / "rows.csv").write_text("an earlier scan\n")
     answered = CutFactsFail.answer
     asked = []

@@ -32,7 +32,8 @@ def test_quantiles_are_over_texts():
     assert (mean["texts"], mean["low"], mean["median"], mean["high"]) == (11, 1, 5, 9)
 
 
-# Layers carry 0.5, 0.495 and 0.005: the last is left out. They lose 0.2 and 0.6 in the mean over rows: percentiles 10, 50, 90 are 0.24, 0.4, 0.56.
+# Layers carry 0.5, 0.495 and 0.005: the last is left out. They lose 0.2 and 0.6 in the mean over rows: percentiles 10, 50, 90 are 0.24,
+# 0.4, 0.56.
 def test_layers_that_carry_little_are_no_layers():
     both = rows((1, "log/factual", (1, 2)))
     both["lost_by_layer"] = ["0.1 0.6 1", "0.3 0.6 1"]

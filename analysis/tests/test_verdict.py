@@ -27,7 +27,8 @@ def test_best_is_the_largest_saving_within_the_bound(results):
 
 def test_mean_above_the_worst_span_is_explained(results):
     results.summary.loc[4, ["loss_worst", "loss_mean"]] = [0.1, 0.15]
-    assert "at 10.0 % loss in the worst span and 15.0 % in the mean (which is weighted by attention, a span is not)" in verdict(results, 0.2)[0]
+    assert ("at 10.0 % loss in the worst span and 15.0 % in the mean (which is weighted by attention, a span is not)"
+            in verdict(results, 0.2)[0])
 
 
 def test_identity_is_never_the_best(results):
@@ -88,7 +89,8 @@ def test_metric_without_a_bound_has_a_largest_loss_and_no_share(results):
 
 def test_losses_of_several_metrics_are_not_compared(results):
     resolved_as(results, loss_metric=["mass_loss"] * 11 + ["bits_lost"] * 11)
-    assert verdict(results, worst_max=0.2) == ["No verdict: the losses are of several metrics (bits_lost, mass_loss), which cannot be compared."]
+    assert verdict(results, worst_max=0.2) == [
+        "No verdict: the losses are of several metrics (bits_lost, mass_loss), which cannot be compared."]
 
 
 def test_resolved_span_is_said_not_that_of_the_yaml(results):
