@@ -134,29 +134,20 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _plot(options: argparse.Namespace) -> int:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = _pyplot()
     if options.what == "plan":
-        from .plan import plot_plan, read_plan
+        from .plan import figure_of, read_plan
 
         plan = read_plan(options.file)
         output = _output(options, "-plan.png")
-        figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-        plot_plan(list(axes), plan)
-        figure.suptitle(plan.title, fontsize="medium")
-        _save(figure, output, options)
+        _save(figure_of(plan), output, options)
         return 0
 
     if options.what == "kernels":
-        output = _output(options, "-kernels.png")
-        from .kernel_timeline import plot_kernels, read_timeline
+        from .kernel_timeline import figure_of, read_timeline
 
-        figure, axes = pyplot.subplots(figsize=(11, 3.2), layout="constrained")
-        plot_kernels(axes, read_timeline(options.file), options.run)
-        _save(figure, output, options)
+        output = _output(options, "-kernels.png")
+        _save(figure_of(read_timeline(options.file), options.run), output, options)
         return 0
 
     from .plots import PLOTS
@@ -177,11 +168,7 @@ def _plot(options: argparse.Namespace) -> int:
 
 
 def _validation(options: argparse.Namespace) -> int:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = _pyplot()
     from .validation import draw
 
     output = _output(options, ".png")
@@ -199,10 +186,7 @@ def _reference(options: argparse.Namespace) -> int:
 
 
 def _proof(options: argparse.Namespace) -> int:
-    import matplotlib
-
-    matplotlib.use("Agg")
-
+    _pyplot()
     from .proof import figure_of, panels
     from .spread import SETTING, read_rows
 
@@ -294,6 +278,16 @@ def _output(options: argparse.Namespace, ending: str) -> str:
     output = options.output or os.path.splitext(options.file)[0] + ending
     require_other_than(output, [options.file])
     return output
+
+
+def _pyplot():
+    """matplotlib's pyplot, drawing into files only: no window, no display asked for."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
 
 
 def _picture(figure, output: str, dpi: int) -> bytes:

@@ -122,22 +122,15 @@ def _report(source: pathlib.Path, picture: pathlib.Path) -> None:
 
 
 def _plan(source: pathlib.Path, picture: pathlib.Path) -> None:
-    read = plan.read_plan(os.fspath(source))
-    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    plan.plot_plan(list(axes), read)
-    figure.suptitle(read.title, fontsize="medium")
-    _save(figure, picture)
+    _save(plan.figure_of(plan.read_plan(os.fspath(source))), picture)
 
 
 def _proof(source: pathlib.Path, picture: pathlib.Path) -> None:
-    figure = proof.figure_of(spread.read_rows(os.fspath(source)))
-    _save(figure, picture)
+    _save(proof.figure_of(spread.read_rows(os.fspath(source))), picture)
 
 
 def _kernels(source: pathlib.Path, picture: pathlib.Path) -> None:
-    figure, axes = pyplot.subplots(figsize=(11, 3.2), layout="constrained")
-    kernel_timeline.plot_kernels(axes, kernel_timeline.read_timeline(os.fspath(source)))
-    _save(figure, picture)
+    _save(kernel_timeline.figure_of(kernel_timeline.read_timeline(os.fspath(source))), picture)
 
 
 def _save(figure, path: pathlib.Path) -> None:

@@ -39,6 +39,15 @@ def read_timeline(path: str) -> KernelTimeline:
     return KernelTimeline(pd.DataFrame(rows))
 
 
+def figure_of(timeline: KernelTimeline, step: int | None = None):
+    """plot_kernels() alone on a page."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(11, 3.2), layout="constrained")
+    plot_kernels(axes, timeline, step)
+    return figure
+
+
 def plot_kernels(axes: Axes, timeline: KernelTimeline, step: int | None = None) -> None:
     """The kernels of one decode step, a lane a stream; step: by default the longest, in which a block is compressed."""
     every = timeline.kernels

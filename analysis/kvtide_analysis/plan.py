@@ -70,6 +70,16 @@ def read_plan(path: str) -> Plan:
         raise ResultsError(f"{path}: not a file of kvtide plan: {error}") from error
 
 
+def figure_of(plan: Plan):
+    """Cost against the worst loss and against latency, side by side."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    plot_plan(list(axes), plan)
+    figure.suptitle(plan.title, fontsize="medium")
+    return figure
+
+
 def plot_plan(axes: list[Axes], plan: Plan) -> None:
     """Left: cost against the worst position's loss; right: cost against the 95th percentile of latency. A black edge:
     nothing is at least as good in all three and better in one; the ring is the choice."""
