@@ -83,6 +83,29 @@ void check_ranks(const Model& model, Imported& imported) {
   }
 }
 
+/// What the engine itself takes on that GPU where it is told nothing. vLLM 0.19, of a server (get_batch_defaults in engine/arg_utils.py):
+/// from 70 GiB on, but for an A100, 8,192 tokens and 1,024 sequences, else 2,048 and 256. SGLang 0.5 (_handle_gpu_memory_settings in
+/// server_args.py): prompts in chunks of 2,048 tokens below 35 GiB, 4,096 below 60, 8,192 below 160, else 16,384; its pool of requests
+/// has room for 2,048 at least.
+ImportedEngine with_defaults(ImportedEngine engine, const gpu::GpuProfile& gpu) {
+  const double gib = static_cast<double>(gpu.reported_bytes) / 1073741824.0;
+  std::int64_t seqs = 0, tokens = 0;
+  if (engine.kind == "vllm") {
+    const bool is_large = gib >= 70 && lower_case(gpu.name).find("a100") == std::string::npos;
+    seqs = is_large ? 1024 : 256;
+    tokens = is_large ? 8192 : 2048;
+  } else if (engine.kind == "sglang") {
+    seqs = 2048;
+    tokens = gib < 35 ? 2048 : gib < 60 ? 4096 : gib < 160 ? 8192 : 16384;
+  }
+  const ServingSetting ours;
+  if (!engine.max_num_seqs && seqs > 0 && seqs != ours.max_num_seqs) engine.max_num_seqs = seqs;
+  if (!engine.max_num_batched_tokens && tokens > 0 && tokens != ours.max_num_batched_tokens) {
+    engine.max_num_batched_tokens = tokens;
+  }
+  return engine;
+}
+
 /// What decides an engine's memory.
 ServingSetting serving_of(const ImportedEngine& engine) {
   ServingSetting serving;
@@ -103,8 +126,11 @@ std::optional<std::int64_t> sequences_that_fit(const Model& model, const ImportH
   run.setting.pipeline_parallel = imported.pipeline_parallel;
   if (imported.has_expert_parallel) run.setting.expert_parallel = imported.tensor_parallel;
   // Without traffic the experiment has no engine.
-  if (!hints.requests.empty() && !imported.engine.kind.empty()) run.setting.serving = serving_of(imported.engine);
-  const Bytes capacity = kv_capacity(run, model, gpu::load_gpu_profile(gpu_name(hints)));
+  const gpu::GpuProfile gpu = gpu::load_gpu_profile(gpu_name(hints));
+  if (!hints.requests.empty() && !imported.engine.kind.empty()) {
+    run.setting.serving = serving_of(with_defaults(imported.engine, gpu));
+  }
+  const Bytes capacity = kv_capacity(run, model, gpu);
   const auto sequence = static_cast<double>(cache_bytes(model.layers, context_tokens));
   if (sequence == 0) return std::nullopt;
   return static_cast<std::int64_t>(static_cast<double>(capacity) * fullest_gpu_division(model, run.setting) / sequence);
@@ -164,9 +190,9 @@ void tell_weight_format(const StackText& text, Imported& imported) {
 }
 
 /// `engine: {...}` without the key; empty where the stack has none.
-std::string engine_text(const Imported& imported) {
-  const ImportedEngine& engine = imported.engine;
-  if (engine.kind.empty()) return "";
+std::string engine_text(const Imported& imported, const ImportHints& hints) {
+  if (imported.engine.kind.empty()) return "";
+  const ImportedEngine engine = with_defaults(imported.engine, gpu::load_gpu_profile(gpu_name(hints)));
   std::string text = fmt::format("{{kind: {}", engine.kind);
   const auto add = [&](const char* key, const auto& value) {
     if (value) text += fmt::format(", {}: {}", key, *value);
@@ -180,12 +206,14 @@ std::string engine_text(const Imported& imported) {
   if (!engine.has_prefix_caching) text += ", prefix_caching: false";
   if (!engine.scheduling_policy.empty()) text += ", scheduling_policy: " + engine.scheduling_policy;
   if (!engine.capacity_policy.empty()) text += ", capacity_policy: " + engine.capacity_policy;
-  return text + "}";
+  const bool is_filled_in = engine.max_num_seqs != imported.engine.max_num_seqs ||
+                            engine.max_num_batched_tokens != imported.engine.max_num_batched_tokens;
+  return text + (is_filled_in ? fmt::format("}}  # limits not given: {}'s own on this GPU", engine.kind) : "}");
 }
 
 /// A traffic's own file decides whether there is an engine to simulate.
 std::string engine_lines(const Imported& imported, const ImportHints& hints) {
-  const std::string engine = engine_text(imported);
+  const std::string engine = engine_text(imported, hints);
   if (!hints.requests.empty()) {
     return fmt::format("workload: {{requests: {}}}\n{}", quoted(hints.requests),
                        engine.empty() ? "" : fmt::format("engine: {}\n", engine));

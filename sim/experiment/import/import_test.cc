@@ -164,9 +164,11 @@ TEST(ImportEngine, SwitchesHaveTheirKeys) {
   EXPECT_EQ(engine_line("sglang --mem-fraction-static 0.8 --chunked-prefill-size -1 --max-running-requests 8"),
             "engine: {kind: sglang, gpu_memory_utilization: 0.8, max_num_seqs: 8}");
   // 31,984 tokens are 1,999 blocks of 16, beside the null block.
-  EXPECT_EQ(engine_line("sglang --page-size 16 --max-total-tokens 31984 --enable-priority-scheduling "
-                        "--schedule-low-priority-values-first"),
-            "engine: {kind: sglang, num_blocks: 2000, scheduling_policy: priority}");
+  EXPECT_EQ(
+      engine_line("sglang --page-size 16 --max-total-tokens 31984 --enable-priority-scheduling "
+                  "--schedule-low-priority-values-first"),
+      "engine: {kind: sglang, num_blocks: 2000, max_num_seqs: 2048, scheduling_policy: priority}  # limits not given: "
+      "sglang's own on this GPU");
   EXPECT_EQ(engine_line("# it's --page-size 8\nsglang --max-running-requests 8 --disable-radix-cache\n# comment\n"),
             "engine: {kind: sglang, max_num_seqs: 8, prefix_caching: false}");
   EXPECT_EQ(engine_line("kv_cache_config:\n  tokens_per_block: 16\n  max_tokens: 31984\n"),
@@ -178,6 +180,28 @@ TEST(ImportEngine, SwitchesHaveTheirKeys) {
             "capacity_policy: max_utilization}");
   EXPECT_EQ(engine_line("llama-server -m llama-3.1-8b.gguf"), "");
   EXPECT_THAT(error_of("vllm serve M --gpu-memory-utilization most"), HasSubstr("gpu_memory_utilization"));
+}
+
+// By the sources of vLLM 0.19 and SGLang 0.5. GiB as their drivers report them: RTX 4090 23.5, RTX 5090 31.4, L40S 45.0, A100 79.3,
+// H100 79.7, B200 179. What is the key's own default, 256 sequences and 8,192 tokens, is not written.
+TEST(ImportEngine, LimitsThatAreNotGivenAreTheStacksOwnOnThatGpu) {
+  const auto limits = [](const char* text, const char* gpu) {
+    const std::string yaml = experiment_yaml(imported(text), {.gpu = gpu});
+    const std::size_t at = yaml.find("engine: {");
+    return yaml.substr(at, yaml.find('}', at) - at);
+  };
+  EXPECT_EQ(limits("vllm serve M", "h100-sxm"), "engine: {kind: vllm, max_num_seqs: 1024");
+  for (const char* gpu : {"a100-sxm-80gb", "l40s", "rtx-4090"}) {
+    EXPECT_EQ(limits("vllm serve M", gpu), "engine: {kind: vllm, max_num_batched_tokens: 2048") << gpu;
+  }
+  EXPECT_EQ(limits("vllm serve M --max-num-seqs 8 --max-num-batched-tokens 4096", "l4"),
+            "engine: {kind: vllm, max_num_seqs: 8, max_num_batched_tokens: 4096");
+  for (const auto& [gpu, chunk] : {std::pair("rtx-5090", 2048), {"l40s", 4096}, {"b200-sxm", 16384}}) {
+    EXPECT_EQ(limits("sglang", gpu),
+              "engine: {kind: sglang, max_num_seqs: 2048, max_num_batched_tokens: " + std::to_string(chunk));
+  }
+  EXPECT_EQ(limits("sglang", "h100-sxm"), "engine: {kind: sglang, max_num_seqs: 2048");
+  EXPECT_EQ(limits("trtllm-serve M", "l40s"), "engine: {kind: trtllm");
 }
 
 // Without traffic nothing is served; with it the line is a key, no comment.

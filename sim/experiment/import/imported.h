@@ -10,7 +10,7 @@ namespace kvtide::experiment {
 
 class StackText;
 
-/// What it says of its scheduler and memory: keys of `engine:`. Not given: the stack's own default, which is the key's.
+/// What it says of its scheduler and memory: keys of `engine:`. Not given: the stack's own default, which may be that of the GPU.
 struct ImportedEngine {
   std::string kind;  ///< vllm, sglang, trtllm; empty: the stack has no engine here
   std::optional<double> memory_share;
