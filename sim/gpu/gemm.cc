@@ -26,9 +26,10 @@ struct TileShape {
   std::int64_t m = 0;
   std::int64_t n = 0;
 };
-// Output tiles that CUTLASS and cuBLAS are compiled for on these GPUs, the narrow ones for few rows.
-constexpr std::array kTiles{TileShape{64, 32},  TileShape{64, 64},   TileShape{128, 32},
-                            TileShape{64, 128}, TileShape{128, 64},  TileShape{128, 128},
+// Output tiles that CUTLASS and cuBLAS are compiled for on these GPUs, the narrow ones for few rows or columns: a library
+// computes a product or its transpose.
+constexpr std::array kTiles{TileShape{32, 64},  TileShape{32, 128},  TileShape{64, 32},  TileShape{64, 64},
+                            TileShape{128, 32}, TileShape{64, 128},  TileShape{128, 64}, TileShape{128, 128},
                             TileShape{64, 256}, TileShape{128, 256}, TileShape{256, 128}};
 
 /// Bytes and rates of one call.

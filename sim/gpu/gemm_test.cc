@@ -68,6 +68,18 @@ TEST_F(RoundGemm, WavesMakeStairs) {
   EXPECT_NEAR(microseconds({.m = 25'601, .n = 128, .k = 64}), 3 + 20.84, 0.01);
 }
 
+// 32 x 6,400 outputs are 100 tiles of 32 x 64, one wave of 2 x 32 x 64 x 4096 / 10e12 = 1.678 us; a 33rd row fills the tiles of 64 x 64,
+// 3.355. As many columns of as many rows are no other work.
+TEST_F(RoundGemm, FewRowsHaveTilesAsNarrowAsFewColumns) {
+  const auto warm = [this](std::int64_t m, std::int64_t n) {
+    return to_microseconds(time({.m = m, .n = n, .k = 4096}, L2State::warm).duration);
+  };
+  EXPECT_NEAR(warm(32, 6400), 3 + 1.678, 0.01);
+  EXPECT_NEAR(warm(33, 6400), 3 + 3.355, 0.01);
+  EXPECT_NEAR(warm(6400, 32), 3 + 1.678, 0.01);
+  EXPECT_NEAR(warm(6400, 33), 3 + 3.355, 0.01);
+}
+
 // One tile, k = 8192: 2 x 64 x 32 x 8192 / 10e12 = 3.355 us alone; 8 parts take 0.419 us and 1 us to combine.
 TEST_F(RoundGemm, LongSumsAreSplit) {
   const GemmWork work{.m = 16, .n = 32, .k = 8192};
