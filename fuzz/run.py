@@ -32,7 +32,8 @@ def run_slice(program, corpus, dictionary, findings, seconds, is_binary):
     """@return (exit code, processor seconds, output)"""
     library_mb = LIBRARY_MB if program.name.removeprefix("fuzz_") in HDF5_READERS else 0
     command = [str(program), str(corpus), f"-max_total_time={seconds}", f"-timeout={TIMEOUT_S}",
-               f"-rss_limit_mb={MEMORY_MB + library_mb}", f"-malloc_limit_mb={ALLOCATION_MB + library_mb}", f"-artifact_prefix={findings}/{program.name}-",
+               f"-rss_limit_mb={MEMORY_MB + library_mb}", f"-malloc_limit_mb={ALLOCATION_MB + library_mb}",
+               f"-artifact_prefix={findings}/{program.name}-",
                f"-max_len={1 << 20 if is_binary else 1 << 15}", "-print_final_stats=1", "-verbosity=1", "-reload=0"]  # fmt: skip
     if is_binary:
         command.append("-detect_leaks=0")
@@ -72,7 +73,7 @@ def main():
     with open(arguments.build / "seeds.lock", "w", encoding="ascii") as lock:  # two calls at once would write the same seeds
         fcntl.flock(lock, fcntl.LOCK_EX)
         make_seeds(corpus, arguments.build / "sim/kvtide")
-    rows, failed = [], False
+    executions, failures = [], 0
     for name in arguments.targets or programs:
         dictionary = arguments.build / f"{name}.dict"
         dictionary.write_text(words(corpus / name))
@@ -92,12 +93,14 @@ def main():
                 print(f"{name}: {finding}\n    {' '.join(re.findall('Test unit written to (.*)', text))}", flush=True)
         if not taken and not finding:
             finding = "nothing was taken: the reader was not reached"
-        failed |= bool(finding)
         share = 100 * taken / max(1, taken + refused)
-        rows.append((name, used / 60, executed, share, last(r"cov: (\d+)", text), last(r"corp: (\d+)", text), last(r"peak_rss_mb:\s+(\d+)", text), finding))
-        print("{:<18} {:6.1f} CPU min {:>10,} inputs {:>5.1f} % taken {:>6} edges {:>6} kept {:>5} MiB  {}".format(*rows[-1][:7], finding or "clean"), flush=True)
-    print(f"{len(rows)} targets, {sum(row[2] for row in rows):,} inputs, {sum(bool(row[7]) for row in rows)} findings")
-    return 1 if failed else 0
+        edges, kept, peak = (last(pattern, text) for pattern in (r"cov: (\d+)", r"corp: (\d+)", r"peak_rss_mb:\s+(\d+)"))
+        print(f"{name:<18} {used / 60:6.1f} CPU min {executed:>10,} inputs {share:>5.1f} % taken {edges:>6} edges {kept:>5} kept "
+              f"{peak:>5} MiB  {finding or 'clean'}", flush=True)
+        executions.append(executed)
+        failures += bool(finding)
+    print(f"{len(executions)} targets, {sum(executions):,} inputs, {failures} findings")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":
