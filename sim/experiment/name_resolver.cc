@@ -18,7 +18,7 @@ std::string NameResolver::located(const std::string& path) const {
 }
 
 std::string NameResolver::located_model(const std::string& name) const {
-  const std::string path = located(name);
+  std::string path = located(name);
   const std::size_t slash = name.find('/');
   if (path != name || slash == std::string::npos) return path;
   std::error_code ignored;

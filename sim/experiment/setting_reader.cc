@@ -278,7 +278,7 @@ void check_expert_ranks(const Value& ranks, const Setting& setting, const Model&
 /// `tensor_parallel` of the file, or of the engine; where both are given, they must agree.
 Value read_ranks(const Value& root, Setting& setting) {
   const config::IntegerRule rule{.fallback = 1, .min = 1, .max = 1024};
-  const Value of_file = root.at("tensor_parallel"), of_engine = root.at("engine").at("tensor_parallel");
+  Value of_file = root.at("tensor_parallel"), of_engine = root.at("engine").at("tensor_parallel");
   setting.tensor_parallel = of_file.as_integer(rule);
   const std::int64_t ranks = of_engine.as_integer(rule);
   if (!of_engine.exists()) return of_file;

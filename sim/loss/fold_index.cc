@@ -272,8 +272,8 @@ double repetition(const Detrending& profile, std::int64_t period) {
   if (squares - of_mean <= kRounding * std::max(kRounding * static_cast<double>(n), squares)) return 0;
   double between = -of_mean;
   for (std::int64_t phase = 0; phase < period; ++phase) {
-    const double count = static_cast<double>((n - phase + period - 1) / period);
-    between += sum[static_cast<std::size_t>(phase)] * sum[static_cast<std::size_t>(phase)] / count;
+    const std::int64_t count = (n - phase + period - 1) / period;
+    between += sum[static_cast<std::size_t>(phase)] * sum[static_cast<std::size_t>(phase)] / static_cast<double>(count);
   }
   const double eta = std::min(1.0, between / (squares - of_mean));
   return 1 - (1 - eta) * static_cast<double>(n - 1) / static_cast<double>(n - period);

@@ -67,7 +67,7 @@ experiment::Run run_of(const BenchmarkedServer& server) {
       "engine: {{max_num_seqs: {}, max_num_batched_tokens: {}}}\ncompression: {}\n",
       quoted_text(server.model), quoted_text(server.gpu), server.tensor_parallel, server.max_num_seqs,
       server.max_num_batched_tokens, server.compression);
-  const experiment::Run run = experiment::parse_experiment(yaml, "calibrate", ".").runs.front();
+  experiment::Run run = experiment::parse_experiment(yaml, "calibrate", ".").runs.front();
   for (const kv::Stage& stage : run.setting.compression.stages) {
     if (std::holds_alternative<kv::Quantize>(stage)) continue;
     throw InputError(fmt::format(

@@ -341,8 +341,8 @@ KvLimit limit_of_choice(EngineParts& parts, const PolicyChoice& plain, const Pol
     if (place == nullptr) continue;
     const double start = plan.goal == Goal::rate ? place->rate : outcome.wanted_rate;
     try {
-      const KvLimit limit = kv_limit_of(run_of(plan, plain, *place), uncompressed, parts.model,
-                                        parts.gpus.at(place->gpu), outcome.traffic, plan, place->needed, start);
+      KvLimit limit = kv_limit_of(run_of(plan, plain, *place), uncompressed, parts.model, parts.gpus.at(place->gpu),
+                                  outcome.traffic, plan, place->needed, start);
       if (limit.is_known) return limit;
     } catch (const InputError&) {
       // Uncompressed, it does not even fit there.

@@ -131,6 +131,7 @@ std::vector<Variation> vary_assumptions(const Plan& plan, const PlanOutcome& out
   const Model model = load_model(outcome.policies.front().run.setting.model);
   const std::vector<World> worlds = worlds_of(outcome);
   std::vector<Traffic> traffics;  // [world]
+  traffics.reserve(worlds.size());
   for (const World& world : worlds) {
     traffics.push_back(world.output == 1 ? outcome.traffic : with_longer_outputs(outcome.traffic, world.output));
   }
