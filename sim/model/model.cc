@@ -43,7 +43,7 @@ std::string file_of(const std::string& name_or_path) {
   if (slash != std::string::npos && std::filesystem::is_regular_file(config, ignored)) return config.string();
   // "models/llama-3.1-8b": a file by its path, without the extension as shipped ones are named.
   for (const std::string& extension : kExtensions) {
-    const std::string file = name_or_path + extension;
+    std::string file = name_or_path + extension;
     if (slash != std::string::npos && std::filesystem::is_regular_file(file, ignored)) return file;
   }
   if (!is_repository(name_or_path)) return find_data_file("models", name_or_path, kExtensions);
