@@ -153,6 +153,19 @@ TEST(ServingRun, StreamedRequestsComeInOrderOfArrivalAndAreNotKept) {
   EXPECT_TRUE(std::ranges::is_sorted(streamed, {}, &RequestTimes::queued));
 }
 
+// 2^63 - 1 ps, the last time there is: 9,223,372.04 s. Intervals of 2^15 s end beyond it (282 x 32,768 s = 9,240,576 s).
+TEST(ServingSeries, ReachesTheEndOfSimulatedTime) {
+  ServingSeries series;
+  series.add(Picoseconds::zero(), Picoseconds::max(), {.running = 2, .used_blocks = 0, .used_blocks_at_end = 10});
+  double running = 0, used = 0;
+  for (const SeriesInterval& interval : series.intervals()) {
+    running += interval.running;
+    used += interval.used_blocks;
+  }
+  EXPECT_NEAR(running, 2 * 9'223'372.04, 1);
+  EXPECT_NEAR(used, 5 * 9'223'372.04, 3);  // from 0 to 10 evenly: 5 in the mean
+}
+
 TEST(ServingSeries, MergesIntervalsAndKeepsTheirSums) {
   ServingSeries series(Picoseconds{1000});
   SeriesState state{.running = 2, .output_tokens = 10};

@@ -41,7 +41,7 @@ void ServingSeries::add_waiting(Picoseconds begin, Picoseconds end) {
   const std::size_t last = last_interval(end);
   for (auto index = static_cast<std::size_t>(begin / interval_); index <= last; ++index) {
     const Picoseconds from = std::max(begin, static_cast<std::int64_t>(index) * interval_);
-    const Picoseconds to = std::min(end, static_cast<std::int64_t>(index + 1) * interval_);
+    const Picoseconds to = index == last ? end : static_cast<std::int64_t>(index + 1) * interval_;
     intervals_[index].waiting += to_seconds(to - from);
   }
 }
@@ -51,9 +51,9 @@ void ServingSeries::add(Picoseconds begin, Picoseconds end, const SeriesState& s
   const double whole = to_seconds(end - begin);
   for (auto index = static_cast<std::size_t>(begin / interval_); index <= last; ++index) {
     const Picoseconds from = std::max(begin, static_cast<std::int64_t>(index) * interval_);
-    const Picoseconds to = std::min(end, static_cast<std::int64_t>(index + 1) * interval_);
+    const Picoseconds to = index == last ? end : static_cast<std::int64_t>(index + 1) * interval_;
     const double seconds = to_seconds(to - from);
-    const double place = to_seconds((from - begin) + (to - begin)) / (2 * whole);  // of the middle
+    const double place = (to_seconds(from - begin) + to_seconds(to - begin)) / (2 * whole);  // of the middle
     const auto between = [&](double first, double last) { return first + place * (last - first); };
     add_to(intervals_[index], {.busy_seconds = seconds,
                                .running = seconds * static_cast<double>(state.running),
