@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/trimmed.h"
 
 namespace kvtide::attention {
 namespace {
@@ -33,12 +34,6 @@ bool is_space(char c) {
 }
 bool is_break(char c) {
   return c == '\n' || c == '\r';
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (is_space(text.front()) || is_break(text.front()))) text.remove_prefix(1);
-  while (!text.empty() && (is_space(text.back()) || is_break(text.back()))) text.remove_suffix(1);
-  return text;
 }
 
 std::vector<std::int64_t> numbers(const std::vector<std::string>& tokens) {

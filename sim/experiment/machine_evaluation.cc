@@ -239,8 +239,8 @@ void add_time(const Run& run, const kv::Compression& setting, const Model& model
   const std::int64_t fitting = fitting_batch(result, "max_sequences");
   const std::int64_t fitting_full = fitting_batch(result, "max_sequences_full");
   const SteppedDecode compressed = step_through(run, setting, model, gpu, scores, steps, {}, fitting);
-  const SteppedDecode full =
-      step_through(uncompressed(run), kv::Compression{}, model, gpu, scores, 1, {}, fitting_full);
+  const Run plain = uncompressed(run);
+  const SteppedDecode full = step_through(plain, kv::Compression{}, model, gpu, scores, 1, {}, fitting_full);
   const std::int64_t period = compression_period(setting, run.setting.schedule);
   std::optional<SteppedDecode> around;
   if (period > steps) around = step_into_compression(run, setting, model, gpu, scores, fitting);
@@ -248,11 +248,10 @@ void add_time(const Run& run, const kv::Compression& setting, const Model& model
     return around ? means_around((*around).*records, period) : means_of_steps(compressed.*records, period);
   };
   // A period ends at the context: its steps are of shorter contexts, which are quicker without compression, too.
-  Run plain = uncompressed(run);
-  const SteppedDecode here = step_through(plain, kv::Compression{}, model, gpu, scores, 1, {}, fitting);
+  Run beside = plain;
+  if (around) beside.setting.context_tokens = around->first_position + 1;
   const std::int64_t num_same = around ? 2 : std::min(period, steps);
-  if (around) plain.setting.context_tokens = around->first_position + 1;
-  const SteppedDecode same = step_through(plain, kv::Compression{}, model, gpu, scores, num_same, {}, fitting);
+  const SteppedDecode same = step_through(beside, kv::Compression{}, model, gpu, scores, num_same, {}, fitting);
   const auto speedup = [&](const PeriodMeans& of, std::vector<gpu::DecodeStepRecord> SteppedDecode::*records) {
     return mean_step_us(same.*records, num_same) / of.step_us;
   };
@@ -267,7 +266,9 @@ void add_time(const Run& run, const kv::Compression& setting, const Model& model
   numbers["compress_us_per_block"] = blocks == 0 ? 0 : own.compress_us / static_cast<double>(blocks);
   if (fitting > 0) {
     const auto records = &SteppedDecode::other_records;
-    add_fitting_step(run, fitting, mean_step_us(here.*records, 1) / speedup(means(records), records), "", result);
+    const SteppedDecode at_context =
+        around ? step_through(plain, kv::Compression{}, model, gpu, scores, 1, {}, fitting) : same;
+    add_fitting_step(run, fitting, mean_step_us(at_context.*records, 1) / speedup(means(records), records), "", result);
   }
   if (fitting_full > 0) add_fitting_step(run, fitting_full, mean_step_us(full.other_records, 1), "_full", result);
   const gpu::DecodeStepRecord& last = full.records.back();

@@ -25,18 +25,18 @@ std::vector<bool> dangerous_bins(const std::vector<double>& success) {
   return result;
 }
 
-/// Maximal circular runs of `wanted`, in units of bins; [0, n) when all are.
-std::vector<Interval> circular_runs(const std::vector<bool>& flags, bool wanted) {
+/// Maximal circular runs of flagged bins, in units of bins; [0, n) when all are.
+std::vector<Interval> circular_runs(const std::vector<bool>& flags) {
   const std::size_t n = flags.size();
   std::vector<Interval> runs;
-  if (std::all_of(flags.begin(), flags.end(), [&](bool flag) { return flag == wanted; })) {
+  if (std::find(flags.begin(), flags.end(), false) == flags.end()) {
     runs.push_back({0, static_cast<double>(n)});
     return runs;
   }
   for (std::size_t bin = 0; bin < n; ++bin) {
-    if (flags[bin] != wanted || flags[(bin + n - 1) % n] == wanted) continue;
+    if (!flags[bin] || flags[(bin + n - 1) % n]) continue;
     std::size_t end = bin;
-    while (flags[end % n] == wanted) ++end;
+    while (flags[end % n]) ++end;
     runs.push_back({static_cast<double>(bin), static_cast<double>(end)});
   }
   return runs;
@@ -130,7 +130,7 @@ DangerZone danger_by_phase(const OutsideScan& scan, double period) {
   }
   const std::vector<bool> dangerous = dangerous_bins(zone.mean_success);
   if (std::find(dangerous.begin(), dangerous.end(), true) == dangerous.end()) return zone;
-  for (const Interval& run : circular_runs(dangerous, true)) {
+  for (const Interval& run : circular_runs(dangerous)) {
     zone.intervals.push_back({run.begin * zone.bin_width, run.end * zone.bin_width});
     zone.share += run.length() / static_cast<double>(bins);
   }

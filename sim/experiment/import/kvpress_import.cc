@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/trimmed.h"
 #include "experiment/import/imported.h"
 #include "experiment/import/stack_text.h"
 #include "experiment/preset/preset.h"
@@ -56,12 +57,6 @@ double removed_share(const std::string& text) {
   return value;
 }
 
-std::string without_blanks(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first));
-}
-
 /// Arguments between commas that stand in no bracket.
 std::vector<std::string> arguments_in(std::string_view body) {
   std::vector<std::string> result;
@@ -72,7 +67,7 @@ std::vector<std::string> arguments_in(std::string_view body) {
     if (c == '(' || c == '[' || c == '{') ++depth;
     if (c == ')' || c == ']' || c == '}') --depth;
     if (c != ',' || (depth > 0 && i < body.size())) continue;
-    if (const std::string text = without_blanks(body.substr(begin, i - begin)); !text.empty()) result.push_back(text);
+    if (const std::string_view text = trimmed(body.substr(begin, i - begin)); !text.empty()) result.emplace_back(text);
     begin = i + 1;
   }
   return result;
@@ -103,8 +98,8 @@ std::vector<Press> presses_in(std::string_view all, int nesting = 0) {
       if (equals == std::string::npos) {
         press.arguments.emplace_back("", argument);
       } else {
-        press.arguments.emplace_back(without_blanks(argument.substr(0, equals)),
-                                     without_blanks(argument.substr(equals + 1)));
+        const std::string_view text = argument;
+        press.arguments.emplace_back(trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1)));
       }
     }
     presses.push_back(std::move(press));
