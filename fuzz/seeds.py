@@ -31,6 +31,13 @@ COMMAND_LINES = [
     "Maximum concurrency for 8,192 tokens per request: 12.00x",
     '{"kv_cache_dtype": "fp8", "block_size": 16, "hf_overrides": {"sliding_window": 4096}}',
 ]  # fmt: skip
+QUANTIZATIONS = [
+    '{"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": ["lm_head", "model.layers.0.self_attn"]}',
+    '{"quant_method": "compressed-tensors", "ignore": ["lm_head"], "kv_cache_scheme": {"num_bits": 8, "type": "float"}, "config_groups":'
+    ' {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 32}, "input_activations": null}}}',
+    '{"quant_method": "modelopt", "quant_algo": "NVFP4", "exclude_modules": ["lm_head"]}',
+    '{"quant_method": "gptq", "bits": 8}',
+]  # fmt: skip
 LOGS = [
     "============ Serving Benchmark Result ============\nSuccessful requests:  64\nMaximum request concurrency:  8\nRequest rate configured (RPS):  4.00\n"
     "Benchmark duration (s):  60.0\nTotal input tokens:  65536\nTotal generated tokens:  8192\nMean TTFT (ms):  60.5\nMean TPOT (ms):  10.25\n"
@@ -128,6 +135,9 @@ def make_seeds(folder, program):
     write(folder / "experiment", "everything.yaml", EVERYTHING)
     for path in (SOURCE / "models").glob("*.json"):
         write(folder / "model_config", path.name, path.read_bytes())
+    llama = (SOURCE / "models/llama-3.1-8b.json").read_text()
+    for number, quantization in enumerate(QUANTIZATIONS):
+        write(folder / "model_config", f"quantized-{number}.json", llama.replace("{", f'{{"quantization_config": {quantization},', 1))
     for pattern in ("*.yaml", "memory/*.yaml", "interconnects/*.yaml"):
         for path in (SOURCE / "hw_profiles").glob(pattern):
             write(folder / "hardware_profile", f"{path.parent.name}-{path.name}", path.read_bytes())

@@ -10,6 +10,7 @@
 #include "base/whole_file.h"
 #include "cli/command.h"
 #include "cli/table.h"
+#include "model/weight_storage.h"
 #include "planning/calibration_server.h"
 #include "planning/server_log.h"
 
@@ -44,6 +45,7 @@ Measured measured_of(const Arguments& arguments) {
     const planning::ServerLog log = planning::read_server_log(text, path);
     has_start_up |= log.compression.has_value();
     if (server.model.empty()) server.model = log.model;
+    server.weights = log.weights.value_or(server.weights);
     server.tensor_parallel = log.tensor_parallel.value_or(server.tensor_parallel);
     server.max_num_seqs = log.max_num_seqs.value_or(server.max_num_seqs);
     server.max_num_batched_tokens = log.max_num_batched_tokens.value_or(server.max_num_batched_tokens);
@@ -54,6 +56,13 @@ Measured measured_of(const Arguments& arguments) {
   server.gpu = arguments.text("gpu").value_or("");
   if (server.model.empty() || server.gpu.empty()) {
     throw InputError("kvtide calibrate: --model and --gpu are required (a server's log may name the model)");
+  }
+  if (const auto weights = arguments.text("weights")) {
+    if (*weights != "published" && !weight_format(*weights)) {
+      throw InputError(fmt::format("kvtide calibrate: --weights: expected published, {}, got \"{}\"",
+                                   fmt::join(weight_format_names(), ", "), *weights));
+    }
+    server.weights = *weights;
   }
   server.tensor_parallel = arguments.integer("tensor-parallel", 1, 1024).value_or(server.tensor_parallel);
   server.max_num_seqs = arguments.integer("max-num-seqs", 1, 65536).value_or(server.max_num_seqs);
@@ -71,7 +80,8 @@ Measured measured_of(const Arguments& arguments) {
 std::string server_line(const Measured& measured) {
   const planning::BenchmarkedServer& server = measured.server;
   std::string line =
-      fmt::format("Server: {} on {} x {}, cache {}, at most {} sequences and {} tokens a step.\n", server.model,
+      fmt::format("Server: {}{} on {} x {}, cache {}, at most {} sequences and {} tokens a step.\n", server.model,
+                  server.weights == "published" ? "" : fmt::format(" with weights in {}", server.weights),
                   server.tensor_parallel, server.gpu, server.compression == "none" ? "in 16 bits" : server.compression,
                   server.max_num_seqs, server.max_num_batched_tokens);
   if (!measured.assumed.empty()) {
@@ -119,10 +129,10 @@ int run(const Arguments& arguments) {
   if (arguments.has("json")) {
     fmt::print(
         "{{\"step_factor\": {}, \"step_gap_s\": {}, \"ttft_offset_s\": {}, \"runs\": {}, \"held_out\": {}, "
-        "\"ttft_offset_runs\": {}, \"tensor_parallel\": {}, \"compression\": {}, \"is_worse\": {}, ",
+        "\"ttft_offset_runs\": {}, \"weights\": {}, \"tensor_parallel\": {}, \"compression\": {}, \"is_worse\": {}, ",
         json_figure(fitted.step_factor), json_figure(fitted.step_gap), json_figure(fitted.ttft_offset), runs.size(),
-        outcome.num_held_out, outcome.num_offsets, server.tensor_parallel, quoted_text(server.compression),
-        outcome.is_worse());
+        outcome.num_held_out, outcome.num_offsets, quoted_text(server.weights), server.tensor_parallel,
+        quoted_text(server.compression), outcome.is_worse());
     const auto error = [](const char* name, const planning::CalibrationError& one) {
       return fmt::format("\"{}\": {{\"ttft\": {}, \"tpot\": {}}}", name, json_figure(one.ttft), json_figure(one.tpot));
     };
@@ -186,6 +196,8 @@ Command calibrate_command() {
           .options = {{"model", "NAME", "a name of kvtide show models or a config.json"},
                       {"gpu", "NAME", "a name of kvtide show gpus"},
                       {"tensor-parallel", "N", "GPUs of the server (its log's, else 1)"},
+                      {"weights", "FORMAT",
+                       "of its linear layers, as weights: of an experiment (its log's, else published)"},
                       {"preset", "NAME", "its cache's type, of kvtide show presets (its log's, else none)"},
                       {"max-num-seqs", "N", "its batch limit (its log's, else 256)"},
                       {"max-num-batched-tokens", "N", "its tokens a step (its log's, else 8192)"},

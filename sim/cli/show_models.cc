@@ -85,8 +85,13 @@ void show_one(const Model& model) {
   if (rope_text(model.sliding_rope) != rope_text(model.rope))
     row("RoPE, sliding layers", rope_text(model.sliding_rope));
   row("parameters", parameters_text(model));
-  row("weights as published", model.published_weights);
-  if (model.weights.is_known) row("weights at 16 bit", format_bytes(static_cast<double>(model.weight_bytes())));
+  const PublishedWeights& published = model.published_weights;
+  row("weights as published", published.storage ? to_string(*published.storage) : published.name);
+  if (model.weights.is_known) {
+    if (published.storage && *published.storage != WeightStorage{})
+      row("weights so stored", format_bytes(static_cast<double>(model.weight_bytes(*published.storage))));
+    row("weights at 16 bit", format_bytes(static_cast<double>(model.weight_bytes())));
+  }
   row("KV bytes a token", fmt::format("{} B at 16 bit, every layer keeping everything", model.kv_bytes_per_token()));
   row("growing", fmt::format("{} B a token beyond every window", model.kv_bytes_per_token_growing()));
   if (window_cap_bytes(model.layers) > 0) {

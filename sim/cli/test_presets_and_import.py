@@ -70,9 +70,9 @@ def test_import_replaces_no_file(tmp_path):
 
 
 def test_import_says_what_it_did_not_take(tmp_path):
-    command = "vllm serve meta-llama/Llama-3.1-8B-Instruct --quantization awq --typo-flag 3"
+    command = "vllm serve meta-llama/Llama-3.1-8B-Instruct --quantization bitsandbytes --typo-flag 3"
     done = kvtide("import", command, "-o", tmp_path / "new.yaml")
-    assert "not understood: --typo-flag\n" in done.stdout and "not carried over: weights in awq" in done.stdout
+    assert "not understood: --typo-flag\n" in done.stdout and "not carried over: weights in bitsandbytes" in done.stdout
     assert json.loads(kvtide("import", command, "--json").stdout)["not_understood"] == ["--typo-flag"]
 
 

@@ -30,6 +30,7 @@ constexpr std::array kColumns{
            "rest: host: time of a decode step in which pages come back from host memory, part of decode_step_us"},
     Column{"num_gpus", kNumber, "1", "GPUs that hold one copy of the model: tensor_parallel x pipeline_parallel"},
     Column{"weight_bytes_per_gpu", kNumber, "B", "Weights on the fullest of these GPUs"},
+    Column{"weight_format", kText, "1", "What the weights of linear layers are stored in"},
     Column{"gpu_memory_bytes", kNumber, "B", "Memory of one GPU as its driver reports it"},
     Column{"kv_capacity_bytes", kNumber, "B",
            "Of it, what is left for the KV cache beside weights, activations and what an engine leaves free"},

@@ -208,12 +208,6 @@ void warn(const Run& run, const Model& model, std::set<std::string>& warnings) {
     warnings.insert(fmt::format("context_tokens {} is more than the {} positions of {}", setting.context_tokens,
                                 model.max_positions, model.name));
   }
-  if (model.published_weights != model.weight_format) {
-    warnings.insert(fmt::format(
-        "the weights of {} are published in {}: here they have 16 bits, so less memory is left for the cache and "
-        "steps take longer",
-        model.name, model.published_weights));
-  }
   std::int64_t num_windows = 0;
   for (const LayerKind& kind : model.layers) num_windows += kind.window > 0 ? kind.count : 0;
   if (num_windows > 0 && quantizes(setting.compression)) {

@@ -207,7 +207,7 @@ TEST_F(ExperimentFile, BlockLargerThanTheContextIsAWarningNotAnError) {
   EXPECT_TRUE(parse("context_tokens: 128\ncompression: {block_size: 128}").warnings.empty());
 }
 
-// Learned positions of GPT-2; 40 of the 48 layers of Gemma 3 have a window; DeepSeek-V3 is published in fp8.
+// Learned positions of GPT-2; 40 of the 48 layers of Gemma 3 have a window.
 TEST_F(ExperimentFile, WhatAModelIsNotServedLikeIsAWarning) {
   const auto warned = [this](const std::string& model, const std::string& more) {
     Overrides overrides;
@@ -220,7 +220,30 @@ TEST_F(ExperimentFile, WhatAModelIsNotServedLikeIsAWarning) {
   EXPECT_TRUE(warned("gemma-3-12b", "compression: {stages: [{evict: {scorer: newest}}]}").empty());
   EXPECT_THAT(warned("gemma-3-12b", "compression: {preset: fp8}"),
               ElementsAre(HasSubstr("quantize leaves 40 of the 48 layers of gemma-3-12b at 16 bits")));
-  EXPECT_THAT(warned("deepseek-v3", ""), ElementsAre(HasSubstr("the weights of deepseek-v3 are published in fp8")));
+}
+
+// DeepSeek-V3 is published in blocks of fp8, gpt-oss in mxfp4 with attention in 16 bits, Llama in 16 bits.
+TEST_F(ExperimentFile, WeightsAreThePublishedOnesUnlessSaid) {
+  const auto stored = [this](const std::string& model, const std::string& more) {
+    Overrides overrides;
+    overrides.sets = {{"model", model}};
+    return parse(more, overrides).runs.front().setting.weights;
+  };
+  EXPECT_EQ(stored("deepseek-v3", ""), (WeightStorage{WeightFormat::fp8_block, false}));
+  EXPECT_EQ(stored("deepseek-v3", "weights: bf16"), WeightStorage{});
+  EXPECT_EQ(stored("gpt-oss-20b", "weights: published"), (WeightStorage{WeightFormat::mxfp4, true}));
+  EXPECT_EQ(stored("gpt-oss-20b", "weights: fp8"), (WeightStorage{WeightFormat::fp8, false}));
+  EXPECT_EQ(stored("llama-3.1-8b", ""), WeightStorage{});
+  EXPECT_EQ(stored("llama-3.1-8b", "weights: mxfp4"), (WeightStorage{WeightFormat::mxfp4, false}));
+  EXPECT_THAT(error_of("weights: fp9"), HasSubstr("weights: expected one of published, bf16, fp8"));
+}
+
+// Results of earlier versions, whose weights all had 16 bits, stay what --resume finds; others are runs of their own.
+TEST_F(ExperimentFile, WeightsOfOtherThanSixteenBitsMakeAnotherRun) {
+  const auto key = [this](const std::string& more) { return parse(more).runs.front().key; };
+  EXPECT_EQ(key("weights: bf16"), key(""));
+  EXPECT_NE(key("weights: fp8"), key(""));
+  EXPECT_NE(key("weights: fp8"), key("weights: w8a8"));
 }
 
 TEST_F(ExperimentFile, PlannedKindsAreRefusedWithWhatIsAvailable) {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <set>
 
+#include "experiment/served_decode.h"
 #include "kv/compression/first_stage.h"
 
 namespace kvtide::experiment {
@@ -37,10 +38,27 @@ bool evicts(const kv::Compression& setting) {
   return kv::first_stage<kv::Evict>(setting) != nullptr;
 }
 
+/// Whether a kernel of that format was calibrated on rows of its own architecture.
+bool has_measured_gemm(const gpu::GpuProfile& profile, gpu::OperandFormat format) {
+  const std::vector<gpu::GemmKernel>& kernels = profile.kernels.gemm;
+  for (std::size_t index = 0; index < kernels.size(); ++index) {
+    const std::string key = fmt::format("{}.gemm_kernels[{}].fixed_time", profile.kernels.name, index);
+    const auto fact = std::ranges::find(profile.facts, key, &gpu::ProfileFact::key);
+    const bool is_borrowed = fact == profile.facts.end() || fact->source.starts_with("nearest architecture");
+    if (kernels[index].format == format && !is_borrowed) return true;
+  }
+  return false;
+}
+
 void add_time(const Setting& setting, const gpu::GpuProfile& profile, std::vector<std::string>& said) {
   if (!is_measured(profile)) {
     said.push_back(fmt::format("no kernel was measured on {}: its times rest on its data sheet and the kernels of {}",
                                profile.name, profile.kernels.name));
+  }
+  const gpu::OperandFormat format = gpu::executed_format(profile, operand_format(setting.weights.format));
+  if (is_measured(profile) && !has_measured_gemm(profile, format)) {
+    said.push_back(fmt::format("no measured kernel multiplies {} weights on {}: times of the nearest kernels",
+                               to_string(setting.weights.format), profile.name));
   }
   if (const auto forms = unmeasured_forms(setting.compression); !forms.empty()) {
     said.push_back(fmt::format("no measured kernel reads {} KV: its times are carried over from 16 bit and fp8",
@@ -94,6 +112,9 @@ void add_loss(const Setting& setting, std::vector<std::string>& said) {
 void add_serving(const Setting& setting, std::vector<std::string>& said) {
   if (setting.serving->engine != "vllm") {
     said.push_back(fmt::format("measured serving runs were replayed of vllm only, not of {}", setting.serving->engine));
+  }
+  if (setting.weights != WeightStorage{}) {
+    said.push_back(fmt::format("measured serving runs had weights of 16 bits, not {}", to_string(setting.weights)));
   }
   if (evicts(setting.compression)) said.emplace_back("no measured serving run evicts from its cache");
 }

@@ -45,6 +45,21 @@ TEST(Extrapolation, EachEdgeOfTheMeasurementsHasItsSentence) {
                                                           HasSubstr("not at 131073"), HasSubstr("not on 9")));
 }
 
+// Rows of an H100 are of bf16 and fp8; int4 weights were measured on an A100 alone, and no serving run had less than 16 bits.
+TEST(Extrapolation, WeightsOutsideTheRowsAreToldOf) {
+  const gpu::GpuProfile h100 = gpu::load_gpu_profile("h100-sxm"), a100 = gpu::load_gpu_profile("a100-sxm-80gb");
+  Setting setting = plain();
+  setting.weights.format = WeightFormat::fp8_block;
+  EXPECT_THAT(extrapolations(setting, &h100), IsEmpty());
+  setting.weights.format = WeightFormat::w4a16;
+  EXPECT_THAT(extrapolations(setting, &a100), IsEmpty());
+  EXPECT_THAT(extrapolations(setting, &h100), ElementsAre(HasSubstr("multiplies w4a16 weights on h100-sxm")));
+  setting.weights.format = WeightFormat::fp8;  // on an A100 as weights alone
+  EXPECT_THAT(extrapolations(setting, &a100), IsEmpty());
+  setting.serving.emplace();
+  EXPECT_THAT(extrapolations(setting, &h100), ElementsAre(HasSubstr("weights of 16 bits, not fp8")));
+}
+
 // Powers of two from 1 up to 2,048 sequences of 2,048 positions, 1,024 of 8,192, 256 of 16,384 and 128 of 131,072 have rows.
 TEST(Extrapolation, BatchesEndWhereTheRowsDo) {
   const gpu::GpuProfile h100 = gpu::load_gpu_profile("h100-sxm");

@@ -175,8 +175,8 @@ void add_memory(const Run& run, const kv::Compression& setting, const Model& mod
     apart.grid_offset = 0;
     const auto alone = static_cast<double>(bytes_at(run, apart, model, scores, context));
     const double extra = static_cast<double>(compressed) - alone;
-    const double held =
-        static_cast<double>(model.weight_bytes() + kOverheadBytes) + alone * static_cast<double>(run.setting.batch);
+    const double held = static_cast<double>(model.weight_bytes(run.setting.weights) + kOverheadBytes) +
+                        alone * static_cast<double>(run.setting.batch);
     numbers["overlap_share_full"] = extra / static_cast<double>(full);
     numbers["overlap_share_compressed"] = extra / alone;
     numbers["overlap_share_gpu"] = extra * static_cast<double>(run.setting.batch) / held;

@@ -44,10 +44,9 @@ const NameResolver::Resolved& NameResolver::model(const std::string& name) {
     resolved.head_dim = model.head_dim;
     resolved.model = std::make_shared<const Model>(model);
     // The geometry, not the file: comments and the order of keys do not change a run.
-    resolved.fingerprint =
-        fmt::format("{} {} {} {} {} {} {} {} {} {}", model.num_layers, model.num_query_heads, model.num_kv_heads,
-                    model.head_dim, model.hidden_size, model.intermediate_size, model.vocab_size, model.max_positions,
-                    model.num_parameters(), model.weight_bytes_per_parameter);
+    resolved.fingerprint = fmt::format("{} {} {} {} {} {} {} {} {} 2", model.num_layers, model.num_query_heads,
+                                       model.num_kv_heads, model.head_dim, model.hidden_size, model.intermediate_size,
+                                       model.vocab_size, model.max_positions, model.num_parameters());
     // Only what plain models lack, so that their keys stay.
     if (model.layers.size() > 1 || model.layers.front().window > 0) {
       for (const LayerKind& kind : model.layers)

@@ -127,6 +127,7 @@ RunResult RunEvaluator::evaluate(const Run& run) {
   result.loss_tokens = inputs->num_compressed();
   result.numbers["num_gpus"] = static_cast<double>(run.setting.tensor_parallel * run.setting.pipeline_parallel);
   result.texts["machine_fidelity"] = to_string(run.setting.fidelity);
+  result.texts["weight_format"] = kvtide::to_string(run.setting.weights);
   if (measure.memory || measure.time) {
     const kv::Compression setting = resolved_compression(run, *inputs);
     const auto scores = scores_for(setting, run.setting.layer_budget, *inputs);

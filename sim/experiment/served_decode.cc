@@ -118,6 +118,28 @@ std::int64_t num_decode_steps(const kv::Compression& setting, const kv::CacheSch
                   std::max<std::int64_t>(1, context_tokens - 1));
 }
 
+gpu::OperandFormat operand_format(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::bf16:
+      return gpu::OperandFormat::bfloat16;
+    case WeightFormat::fp8:
+      return gpu::OperandFormat::fp8;
+    case WeightFormat::fp8_block:
+      return gpu::OperandFormat::fp8_block;
+    case WeightFormat::w8a8:
+      return gpu::OperandFormat::sq;
+    case WeightFormat::w8a16:
+      return gpu::OperandFormat::int8_wo;
+    case WeightFormat::w4a16:
+      return gpu::OperandFormat::int4_wo;
+    case WeightFormat::nvfp4:
+      return gpu::OperandFormat::nvfp4;
+    case WeightFormat::mxfp4:
+      return gpu::OperandFormat::mxfp4_wo;
+  }
+  return gpu::OperandFormat::bfloat16;
+}
+
 gpu::DecoderShape decoder_shape(const Model& model, const Setting& setting,
                                 const std::vector<kv::LayerAttention>& attention) {
   gpu::DecoderShape shape{.num_layers = model.num_layers,
@@ -126,8 +148,10 @@ gpu::DecoderShape decoder_shape(const Model& model, const Setting& setting,
                           .num_kv_heads = model.num_kv_heads,
                           .head_dim = model.head_dim,
                           .intermediate_size = model.intermediate_size,
-                          .vocab_size = model.vocab_size,
-                          .weight_bytes_per_element = model.weight_bytes_per_parameter};
+                          .vocab_size = model.vocab_size};
+  const gpu::OperandFormat narrow = operand_format(setting.weights.format);
+  shape.mlp_format = narrow;
+  if (!setting.weights.keeps_attention) shape.attention_format = narrow;
   shape.has_gated_mlp = model.weights.has_gated_mlp;
   const Experts& experts = model.experts;
   if (experts.num_experts > 0) {
@@ -163,12 +187,13 @@ Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting) {
   const auto layers = static_cast<Bytes>(model.num_layers);
   const auto held = static_cast<Bytes>(largest_stage(model, setting));
   const auto ranks = static_cast<Bytes>(setting.tensor_parallel);
-  const Bytes all = model.weight_bytes();
+  const Bytes all = model.weight_bytes(setting.weights);
   if (setting.expert_parallel == 1) return all * held / (ranks * layers);
   const Experts& experts = model.experts;
   const std::int64_t matrices = model.weights.has_gated_mlp ? 3 : 2;
-  const auto repeated = static_cast<Bytes>(experts.num_layers * matrices * model.weight_bytes_per_parameter) *
-                        static_cast<Bytes>(experts.shared_intermediate_size) * static_cast<Bytes>(model.hidden_size);
+  const auto repeated = static_cast<Bytes>(
+      static_cast<double>(experts.num_layers * matrices) * bytes_per_weight(setting.weights.format) *
+      static_cast<double>(experts.shared_intermediate_size) * static_cast<double>(model.hidden_size));
   return (all - repeated) * held / (ranks * layers) + repeated * held / layers;
 }
 

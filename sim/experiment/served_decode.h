@@ -44,6 +44,9 @@ namespace kvtide::experiment {
 /// Approximation: layers and heads are alike. Example: 32 layers on 31 stages: one stage holds 2, 32 / 2 = 16; on 32 or 2 stages 32 or 2.
 [[nodiscard]] double fullest_gpu_division(const Model& model, const Setting& setting);
 
+/// As the kernels name it; a GPU may execute another (executed_format()).
+[[nodiscard]] gpu::OperandFormat operand_format(WeightFormat format);
+
 /// Weights on the fullest of the GPUs that share the model: an equal part of the largest stage's layers, except that with
 /// expert_parallel the shared experts are whole on every rank of a stage. Approximations: routers and norms, repeated on
 /// every rank too, are divided; embedding and head are spread like layers.

@@ -187,6 +187,7 @@ std::string canonical_text(const Setting& setting, const std::string& model_fing
   // Written only where they differ from the defaults, so that keys and seeds of earlier results stay.
   if (setting.tensor_parallel > 1 || setting.pipeline_parallel > 1)
     text += fmt::format("parallel {} {}\n", setting.tensor_parallel, setting.pipeline_parallel);
+  if (setting.weights != WeightStorage{}) text += fmt::format("weights {}\n", kvtide::to_string(setting.weights));
   if (loss.sample_queries > 0) text += fmt::format("sample_queries {}\n", loss.sample_queries);
   if (setting.expert_parallel > 1) text += fmt::format("expert_parallel {}\n", setting.expert_parallel);
   if (setting.fidelity != gpu::Fidelity::sampled) text += fmt::format("fidelity {}\n", to_string(setting.fidelity));

@@ -15,6 +15,7 @@
 #include "kv/layer_sharing.h"
 #include "loss/head_reduction.h"
 #include "loss/planted_probe.h"
+#include "model/weight_storage.h"
 
 namespace kvtide::experiment {
 
@@ -85,6 +86,7 @@ struct Setting {
   TraceSource trace;
   std::int64_t context_tokens = 32768;
   std::int64_t batch = 8;
+  WeightStorage weights;                            ///< of the served model
   std::int64_t tensor_parallel = 1;                 ///< GPUs that share every layer
   std::int64_t expert_parallel = 1;                 ///< ranks that hold whole experts: 1 (cut) or tensor_parallel
   std::int64_t pipeline_parallel = 1;               ///< groups of GPUs, each with a part of the layers

@@ -289,6 +289,11 @@ Value read_ranks(const Value& root, Setting& setting) {
   return of_engine;
 }
 
+WeightStorage stored_weights(const std::string& weights, const Model& served) {
+  const auto format = weight_format(weights);
+  return format ? served.stored_in(*format) : served.published_weights.storage.value_or(WeightStorage{});
+}
+
 /// How the machine is used: ranks, stages, tier of its memory.
 void read_machine(const Value& root, Setting& setting, NameResolver& resolver) {
   const Value ranks = read_ranks(root, setting);
@@ -326,6 +331,12 @@ void read_machine(const Value& root, Setting& setting, NameResolver& resolver) {
 
 }  // namespace
 
+std::string read_weights(const Value& root) {
+  std::vector<std::string> allowed{"published"};
+  std::ranges::copy(weight_format_names(), std::back_inserter(allowed));
+  return root.choice("weights", allowed, "published");
+}
+
 Setting read_setting(const Value& root, NameResolver& resolver) {
   Setting setting;
   std::shared_ptr<const Model> served;
@@ -347,6 +358,8 @@ Setting read_setting(const Value& root, NameResolver& resolver) {
   read_trace(root.at("trace"), setting.trace, resolver);
   setting.context_tokens = root.integer("context_tokens", {.fallback = 32768, .min = 1, .max = 1 << 24});
   setting.batch = root.integer("batch", {.fallback = 8, .min = 1, .max = 1 << 20});
+  const std::string weights = read_weights(root);
+  if (served != nullptr) setting.weights = stored_weights(weights, *served);
   read_machine(root, setting, resolver);
   const Value cache = root.at("cache");
   setting.page_size = cache.integer("page_size", {.fallback = 16, .min = 1, .max = 65536});

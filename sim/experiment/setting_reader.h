@@ -43,6 +43,9 @@ class NameResolver {
   std::map<std::string, Resolved> traces_;
 };
 
+/// `weights:` as written: published, or one of weight_format_names().
+[[nodiscard]] std::string read_weights(const config::Value& root);
+
 /// Reads every key but `name` and `sweep` (which are the experiment's). Never throws for a wrong value: see
 /// Document::errors().
 [[nodiscard]] Setting read_setting(const config::Value& root, NameResolver& resolver);

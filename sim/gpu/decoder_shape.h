@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "gpu/operand_format.h"
 
 namespace kvtide::gpu {
 
@@ -45,8 +46,9 @@ struct DecoderShape {
   std::int64_t head_dim = 0;      ///< likewise; latent attention: latent + rotary
   std::int64_t intermediate_size = 0;
   std::int64_t vocab_size = 0;
-  std::int64_t weight_bytes_per_element = 2;
-  bool has_gated_mlp = true;  ///< three matrices, else two
+  OperandFormat attention_format = OperandFormat::bfloat16;  ///< of the projections around attention
+  OperandFormat mlp_format = OperandFormat::bfloat16;        ///< of dense MLPs and experts
+  bool has_gated_mlp = true;                                 ///< three matrices, else two
   ExpertShape experts{};
   LatentShape latent{};
   std::vector<AttentionLayer> layers{};  ///< [layer], or empty: all alike

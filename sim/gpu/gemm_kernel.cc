@@ -5,8 +5,9 @@
 namespace kvtide::gpu {
 
 bool GemmKernel::serves(const GemmWork& work) const {
-  return format == work.format && work.m >= min_m && work.m <= max_m && work.n % n_multiple == 0 &&
-         work.k % k_multiple == 0;
+  const bool has_fp4_alone = work.format == OperandFormat::nvfp4_wo || work.format == OperandFormat::mxfp4_wo;
+  const OperandFormat wanted = has_fp4_alone ? OperandFormat::int4_wo : work.format;
+  return format == wanted && work.m >= min_m && work.m <= max_m && work.n % n_multiple == 0 && work.k % k_multiple == 0;
 }
 
 GemmKernel read_gemm_kernel(const config::Value& map, std::vector<ProfileFact>& fact_list) {

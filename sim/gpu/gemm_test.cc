@@ -157,6 +157,32 @@ TEST(OperandFormat, StoredBytesHoldTheirScales) {
   }
 }
 
+// fp8 from compute capability 8.9 on, fp4 from 10.0 on (NVIDIA's data sheets, as the profiles cite them).
+TEST(OperandFormat, WithoutTensorCoresForItWeightsAloneAreNarrow) {
+  const auto executed = [](const char* gpu, OperandFormat format) {
+    return executed_format(load_gpu_profile(gpu), format);
+  };
+  EXPECT_EQ(executed("a100-sxm-80gb", OperandFormat::fp8), OperandFormat::int8_wo);
+  EXPECT_EQ(executed("a100-sxm-80gb", OperandFormat::sq), OperandFormat::sq);
+  EXPECT_EQ(executed("l40s", OperandFormat::fp8_block), OperandFormat::fp8_block);
+  EXPECT_EQ(executed("h100-sxm", OperandFormat::nvfp4), OperandFormat::nvfp4_wo);
+  EXPECT_EQ(executed("b300-sxm", OperandFormat::nvfp4), OperandFormat::nvfp4);
+  EXPECT_EQ(executed("v100-sxm2-32gb", OperandFormat::bfloat16), OperandFormat::bfloat16);
+}
+
+// The body of a product is the same: 0.5 + 1 / 16 or 0.5 + 1 / 32 B a weight in place of 0.5.
+TEST(Gemm, Fp4WeightsAloneTakeTheKernelsOfInt4) {
+  const GpuProfile profile = load_gpu_profile("h100-sxm");
+  ConstantRateMemory memory(profile.bandwidth, profile.read_efficiency);
+  GemmWork work{.m = 1, .n = 65536, .k = 65536, .format = OperandFormat::int4_wo};
+  const double int4 = to_seconds(time_gemm(profile, memory, work).duration);
+  for (const auto& [format, bytes] : {std::pair{OperandFormat::nvfp4_wo, 0.5625}, {OperandFormat::mxfp4_wo, 0.53125}}) {
+    work.format = format;
+    EXPECT_EQ(profile.kernels.gemm_kernel(work).format, OperandFormat::int4_wo);
+    EXPECT_NEAR(to_seconds(time_gemm(profile, memory, work).duration) / int4, bytes / 0.5, 0.01);
+  }
+}
+
 // A profile that says what its products reach is slowed where that is less than on the calibrated GPU: GB200 1822 / 2500
 // = 0.729 against B300's 0.786 -> 0.927; B300 itself is not.
 TEST(GpuProfile, SustainedProductsDerateTheTensorCores) {

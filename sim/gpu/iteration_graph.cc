@@ -168,11 +168,11 @@ class StepBuilder {
            static_cast<Bytes>(kActivationBytes);
   }
 
-  KernelTime linear(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t num_groups = 1) {
-    return linear_(std::array{m, n, k, num_groups}, [&](const auto&) {
-      const OperandFormat format = shape_.weight_bytes_per_element == 1 ? OperandFormat::fp8 : OperandFormat::bfloat16;
-      return gpu_.gemm({.m = m, .n = n, .k = k, .format = format, .num_groups = num_groups});
-    });
+  KernelTime linear(std::int64_t m, std::int64_t n, std::int64_t k, OperandFormat format = OperandFormat::bfloat16,
+                    std::int64_t num_groups = 1) {
+    const GemmWork work{
+        .m = m, .n = n, .k = k, .format = executed_format(gpu_.profile(), format), .num_groups = num_groups};
+    return linear_(work, [&](const GemmWork& each) { return gpu_.gemm(each); });
   }
 
   /// Norms with their residual adds, RoPE and the gate of one layer: four kernels, counted as one; activations stay in L2.
@@ -202,8 +202,8 @@ class StepBuilder {
       project_to_latent();
     } else {
       const std::int64_t kv_channels = 2 * std::max<std::int64_t>(1, layer.num_kv_heads / ranks_) * layer.head_dim;
-      launcher_.launch("qkv_gemm",
-                       linear(batch, share(shape_.num_query_heads * layer.head_dim) + kv_channels, shape_.hidden_size));
+      launcher_.launch("qkv_gemm", linear(batch, share(shape_.num_query_heads * layer.head_dim) + kv_channels,
+                                          shape_.hidden_size, shape_.attention_format));
     }
     if (layer.state_bytes > 0) {
       update_state(layer);
@@ -216,21 +216,22 @@ class StepBuilder {
       width = shape_.num_query_heads * latent.value_dim;
       launcher_.launch("expand_value", linear(batch, share(width), latent.kv_rank));
     }
-    launcher_.launch("o_gemm", linear(batch, shape_.hidden_size, share(width)));
+    launcher_.launch("o_gemm", linear(batch, shape_.hidden_size, share(width), shape_.attention_format));
     launch_all_reduce();
   }
 
   /// The absorbed form: queries meet the latent directly, so W_uk and W_uv are applied to queries and outputs. One head's
-  /// product reads its own weights: all heads together are one matrix of that width.
+  /// product reads its own weights: all heads together are one matrix of that width. Engines bring those two to 16 bits.
   void project_to_latent() {
     const LatentShape& latent = shape_.latent;
     const std::int64_t cached = latent.kv_rank + latent.rope_dim;
     const std::int64_t queries = share(shape_.num_query_heads * (latent.nope_dim + latent.rope_dim));
     if (latent.query_rank > 0) {
-      launcher_.launch("query_down_gemm", linear(work_.batch, latent.query_rank + cached, shape_.hidden_size));
-      launcher_.launch("qkv_gemm", linear(work_.batch, queries, latent.query_rank));
+      launcher_.launch("query_down_gemm",
+                       linear(work_.batch, latent.query_rank + cached, shape_.hidden_size, shape_.attention_format));
+      launcher_.launch("qkv_gemm", linear(work_.batch, queries, latent.query_rank, shape_.attention_format));
     } else {
-      launcher_.launch("qkv_gemm", linear(work_.batch, queries + cached, shape_.hidden_size));
+      launcher_.launch("qkv_gemm", linear(work_.batch, queries + cached, shape_.hidden_size, shape_.attention_format));
     }
     launcher_.launch("absorb_query",
                      linear(work_.batch, share(shape_.num_query_heads * latent.nope_dim), latent.kv_rank));
@@ -290,8 +291,8 @@ class StepBuilder {
   void run_mlp(const std::string& up, const std::string& down, std::int64_t rows, std::int64_t width,
                std::int64_t stream, const std::vector<KernelIndex>& wait_for) {
     const std::int64_t matrices = shape_.has_gated_mlp ? 2 : 1;
-    launcher_.launch(up, linear(rows, matrices * width, shape_.hidden_size), stream, wait_for);
-    launcher_.launch(down, linear(rows, shape_.hidden_size, width), stream);
+    launcher_.launch(up, linear(rows, matrices * width, shape_.hidden_size, shape_.mlp_format), stream, wait_for);
+    launcher_.launch(down, linear(rows, shape_.hidden_size, width, shape_.mlp_format), stream);
   }
 
   [[nodiscard]] bool has_whole_experts() const { return shape_.expert_parallel > 1; }
@@ -320,9 +321,9 @@ class StepBuilder {
                                static_cast<Bytes>(shape_.hidden_size) * static_cast<Bytes>(kActivationBytes);
     if (is_whole) launch_collective("dispatch", CollectiveKind::all_to_all, routed_bytes);
     const std::int64_t matrices = shape_.has_gated_mlp ? 2 : 1;
-    launcher_.launch("expert_gate_up", linear(rows, matrices * own, shape_.hidden_size, visited));
+    launcher_.launch("expert_gate_up", linear(rows, matrices * own, shape_.hidden_size, shape_.mlp_format, visited));
     if (has_shared && !is_beside) run_mlp("shared_gate_up", "shared_down", own_tokens, shared_width, kMainStream, {});
-    launcher_.launch("expert_down", linear(rows, shape_.hidden_size, own, visited), kMainStream,
+    launcher_.launch("expert_down", linear(rows, shape_.hidden_size, own, shape_.mlp_format, visited), kMainStream,
                      is_beside ? launcher_.last(kSharedExpertStream) : std::vector<KernelIndex>{});
     if (is_whole) launch_collective("combine", CollectiveKind::all_to_all, routed_bytes);
   }
@@ -356,7 +357,7 @@ class StepBuilder {
   std::int64_t ranks_;
   Launcher launcher_;
   Iteration iteration_;
-  Memo<std::array<std::int64_t, 4>> linear_;
+  Memo<GemmWork> linear_;
   Memo<DecodeAttentionWork> attention_;
   Memo<PrefillAttentionWork> prefill_;
   Memo<StreamWork> streams_;

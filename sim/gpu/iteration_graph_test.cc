@@ -72,6 +72,28 @@ TEST(IterationGraph, SmallBatchTakesTheTimeOfItsWeights) {
   EXPECT_LT(milliseconds, 4.87 + 1.2);
 }
 
+// A layer's projections in and out: 4096 x 6144 and 4096 x 4096; gate and up 4096 x 28,672; output layer 128,256 x 4096. Beside them a
+// token's activations, below 100 kB a call, are read.
+TEST(IterationGraph, EachPartReadsItsWeightsInItsFormat) {
+  Gpu gpu = h100();
+  const auto read = [&gpu](const DecoderShape& shape, const char* kernel_class) {
+    return static_cast<double>(bytes_of(time_iteration(gpu, shape, step(kLlama, 1, 128, 16)), kernel_class));
+  };
+  DecoderShape shape = kLlama;
+  shape.mlp_format = OperandFormat::fp8;
+  EXPECT_NEAR(read(shape, "gate_up_gemm") / 32, 4096.0 * 28672, 1e5);
+  EXPECT_NEAR(read(shape, "qkv_gemm") / 32, 2 * 4096.0 * 6144, 1e5);
+  shape.attention_format = OperandFormat::int4_wo;
+  EXPECT_NEAR(read(shape, "qkv_gemm") / 32, 0.5 * 4096.0 * 6144, 1e5);
+  EXPECT_NEAR(read(shape, "o_gemm") / 32, 0.5 * 4096.0 * 4096, 1e5);
+  EXPECT_NEAR(read(shape, "lm_head"), 2 * 128256.0 * 4096, 1e6);
+  // 4.25 bits: an 8-bit scale for 32 weights.
+  shape.experts = {.num_experts = 8, .num_active = 2, .intermediate_size = 14336};
+  shape.mlp_format = OperandFormat::mxfp4_wo;
+  EXPECT_NEAR(read(shape, "expert_down") / 32, 2 * 4.25 / 8 * 4096 * 14336, 1e5);
+  EXPECT_NEAR(read(shape, "router") / 32, 2 * 8.0 * 4096, 1e5);
+}
+
 TEST(IterationGraph, OneStreamSumsItsKernels) {
   Gpu gpu = h100();
   const Iteration iteration = time_iteration(gpu, kLlama, step(kLlama, 4, 1000, 16));

@@ -7,7 +7,8 @@
 namespace kvtide::gpu {
 
 const std::vector<std::string>& operand_format_names() {
-  static const std::vector<std::string> names{"bfloat16", "fp8", "fp8_block", "sq", "int8_wo", "int4_wo", "nvfp4"};
+  static const std::vector<std::string> names{"bfloat16", "fp8",   "fp8_block", "sq",      "int8_wo",
+                                              "int4_wo",  "nvfp4", "nvfp4_wo",  "mxfp4_wo"};
   return names;
 }
 
@@ -35,7 +36,10 @@ double weight_bytes(OperandFormat format) {
     case OperandFormat::int4_wo:
       return 0.5;
     case OperandFormat::nvfp4:
+    case OperandFormat::nvfp4_wo:
       return 0.5 + 1.0 / 16;
+    case OperandFormat::mxfp4_wo:
+      return 0.5 + 1.0 / 32;
   }
   return 2;
 }
@@ -45,6 +49,8 @@ double activation_bytes(OperandFormat format) {
     case OperandFormat::bfloat16:
     case OperandFormat::int8_wo:
     case OperandFormat::int4_wo:
+    case OperandFormat::nvfp4_wo:
+    case OperandFormat::mxfp4_wo:
       return 2;
     case OperandFormat::fp8:
     case OperandFormat::sq:
@@ -63,6 +69,8 @@ double tensor_rate(const GpuProfile& profile, OperandFormat format) {
     case OperandFormat::bfloat16:
     case OperandFormat::int8_wo:
     case OperandFormat::int4_wo:
+    case OperandFormat::nvfp4_wo:
+    case OperandFormat::mxfp4_wo:
       return profile.tensor_flops_16bit * profile.tensor_derating;
     case OperandFormat::fp8:
     case OperandFormat::fp8_block:
@@ -76,6 +84,25 @@ double tensor_rate(const GpuProfile& profile, OperandFormat format) {
       break;
   }
   return (rate > 0 ? rate : profile.tensor_flops_16bit) * profile.tensor_derating;
+}
+
+OperandFormat executed_format(const GpuProfile& profile, OperandFormat format) {
+  switch (format) {
+    case OperandFormat::fp8:
+    case OperandFormat::fp8_block:
+      return profile.tensor_flops_8bit > 0 ? format : OperandFormat::int8_wo;
+    case OperandFormat::sq:
+      return profile.tensor_ops_int8 > 0 ? format : OperandFormat::int8_wo;
+    case OperandFormat::nvfp4:
+      return profile.tensor_flops_4bit > 0 ? format : OperandFormat::nvfp4_wo;
+    case OperandFormat::bfloat16:
+    case OperandFormat::int8_wo:
+    case OperandFormat::int4_wo:
+    case OperandFormat::nvfp4_wo:
+    case OperandFormat::mxfp4_wo:
+      return format;
+  }
+  return format;
 }
 
 }  // namespace kvtide::gpu

@@ -10,7 +10,7 @@ namespace kvtide::gpu {
 
 struct GpuProfile;
 
-/// Spelled as in the tables of aiconfigurator-core.
+/// Spelled as in the tables of aiconfigurator-core, which has no rows of fp4 weights alone: they take the kernels of int4_wo.
 enum class OperandFormat : std::uint8_t {
   bfloat16,
   fp8,        ///< both sides, one scale a tensor or a row
@@ -19,6 +19,8 @@ enum class OperandFormat : std::uint8_t {
   int8_wo,    ///< int8 weights, 16-bit activations
   int4_wo,    ///< int4 weights, 16-bit activations
   nvfp4,      ///< fp4 both sides, one fp8 scale for 16 elements
+  nvfp4_wo,   ///< the same weights, 16-bit activations
+  mxfp4_wo,   ///< fp4 weights with an 8-bit scale for 32, 16-bit activations
 };
 
 [[nodiscard]] std::string_view to_string(OperandFormat format);
@@ -35,5 +37,9 @@ enum class OperandFormat : std::uint8_t {
 /// brought to 16 bit in registers and multiplied at that rate (fp8 on A100; int8_wo and int4_wo everywhere).
 /// Approximation: the conversion is hidden; A100's int8_wo and int4_wo rows show no cost of it.
 [[nodiscard]] double tensor_rate(const GpuProfile& profile, OperandFormat format);
+
+/// What engines make of weights in that format: where a GPU has no tensor cores for it, activations keep 16 bits (Marlin in vLLM).
+/// Examples: fp8 is int8_wo on an A100 (a byte a weight either way), nvfp4 is nvfp4_wo on an H100.
+[[nodiscard]] OperandFormat executed_format(const GpuProfile& profile, OperandFormat format);
 
 }  // namespace kvtide::gpu

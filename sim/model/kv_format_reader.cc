@@ -80,14 +80,4 @@ KvFormat read_kv_format(const std::vector<Value>& places) {
   return found.front().second;
 }
 
-std::string read_weight_format(const Value& map) {
-  Value quantization = map.at("quantization_config");
-  if (!quantization.is_map()) quantization = map.at("quantization");
-  if (!quantization.is_map()) return "16 bit";
-  for (const char* key : {"quant_algo", "quant_method"}) {
-    if (is_given(quantization.at(key)) && quantization.at(key).is_scalar()) return quantization.at(key).text();
-  }
-  return "quantized";
-}
-
 }  // namespace kvtide

@@ -14,7 +14,4 @@ namespace kvtide {
 ///   two that disagree are an error
 [[nodiscard]] KvFormat read_kv_format(const std::vector<config::Value>& places);
 
-/// "fp8", "mxfp4", ... of a quantization_config; "16 bit" when there is none.
-[[nodiscard]] std::string read_weight_format(const config::Value& map);
-
 }  // namespace kvtide

@@ -53,7 +53,7 @@ TEST(KvFormat, SeparateFileBesideTheConfigurationIsRead) {
       << R"({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}})";
   const Model model = load_model((folder / "config.json").string());
   EXPECT_EQ(model.kv_format.name, "fp8");
-  EXPECT_EQ(model.weight_format, "NVFP4");
+  EXPECT_EQ(model.published_weights.name, "nvfp4");
   EXPECT_EQ(model.kv_bytes_per_token_stored(), 256u);
   std::ofstream(folder / "hf_quant_config.json") << "[";
   EXPECT_THROW((void)load_model((folder / "config.json").string()), InputError);

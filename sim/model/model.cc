@@ -130,7 +130,7 @@ std::string Model::unsupported_reason() const {
       return fmt::format("keys of {} beside values of {} bytes a token", layer.k_bytes, layer.v_bytes);
     }
   }
-  if (weight_format != "16 bit") return fmt::format("quantized weights ({})", weight_format);
+  if (!published_weights.storage) return fmt::format("weights in a format not known here ({})", published_weights.name);
   if (kv_format.name != "16 bit") return fmt::format("a checkpoint with a {} KV cache", kv_format.name);
   if (!weights.is_known) return fmt::format("weights of class {}, which are not counted", model_type);
   return "";

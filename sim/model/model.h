@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "model/layer_kind.h"
 #include "model/rope.h"
+#include "model/weight_storage.h"
 
 namespace kvtide {
 
@@ -77,10 +78,7 @@ struct Model {
   bool tied_embeddings = false;
   bool has_qkv_bias = false;  ///< Qwen2 family
   bool has_qk_norm = false;   ///< Qwen3 family: one norm of head_dim for queries, one for keys
-  std::int64_t weight_bytes_per_parameter = 2;
-  std::string weight_format = "16 bit";  ///< as the file's quantization_config names it
-  std::string published_weights =
-      "16 bit";  ///< the same, or what a shipped file says of a checkpoint that is counted at 16 bit
+  PublishedWeights published_weights;
 
   Rope rope;          ///< of full layers
   Rope sliding_rope;  ///< of sliding layers, where they differ
@@ -113,7 +111,9 @@ struct Model {
   [[nodiscard]] std::uint64_t num_parameters() const;
   /// Those that one token visits, embeddings included. @throws as num_parameters
   [[nodiscard]] std::uint64_t num_active_parameters() const;
-  [[nodiscard]] Bytes weight_bytes() const;
+  [[nodiscard]] Bytes weight_bytes(const WeightStorage& storage = {}) const;
+  /// What checkpoints of this model keep where their linear layers are so stored: under mxfp4 experts are, attention is not.
+  [[nodiscard]] WeightStorage stored_in(WeightFormat format) const;
 
   /// What keeps the simulator from running this model ("sliding windows ..."); empty: nothing. Its bytes are exact
   /// either way.

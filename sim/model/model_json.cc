@@ -64,7 +64,7 @@ std::string model_json(const Model& model) {
   object.number_or_null("state_elements", model.state_elements);
   object.raw("rope", rope_json(model.rope));
   object.raw("sliding_rope", rope_json(model.sliding_rope));
-  object.text("weight_format", model.published_weights);
+  object.text("weight_format", model.published_weights.name);
   object.raw("num_parameters", model.weights.is_known ? fmt::format("{}", model.num_parameters()) : "null");
   object.raw("num_active_parameters",
              model.weights.is_known ? fmt::format("{}", model.num_active_parameters()) : "null");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "model/model.h"
 
@@ -31,29 +33,35 @@ struct Shape {
   std::uint64_t layers, hidden, query_heads, kv_heads, head_dim, v_head_dim;
 };
 
-/// Projections of one layer with latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1): queries down and up
-/// with a norm between, the latent with its rotary key, its norm, its expansion to K and V, and the output.
-std::uint64_t latent_attention_parameters(const Model& model, const Shape& shape) {
+/// Projections of one layer with latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1): queries down and up, the
+/// latent with its rotary key, its expansion to K and V, and the output.
+std::uint64_t latent_projections(const Model& model, const Shape& shape) {
   const LatentAttention& latent = model.latent;
   const auto to = Shape::to;
   const std::uint64_t query_width = product(shape.query_heads, to(latent.nope_dim + latent.rope_dim));
-  const std::uint64_t queries =
-      latent.query_rank > 0 ? sum(product(to(latent.query_rank), sum(shape.hidden, query_width)), to(latent.query_rank))
-                            : product(shape.hidden, query_width);
+  const std::uint64_t queries = latent.query_rank > 0 ? product(to(latent.query_rank), sum(shape.hidden, query_width))
+                                                      : product(shape.hidden, query_width);
   const std::uint64_t down = product(shape.hidden, to(latent.kv_rank + latent.rope_dim));
   const std::uint64_t up =
       product(to(latent.kv_rank), product(shape.query_heads, to(latent.nope_dim + latent.value_dim)));
   const std::uint64_t output = product(shape.hidden, product(shape.query_heads, to(latent.value_dim)));
-  return sum(sum(queries, sum(down, to(latent.kv_rank))), sum(up, output));
+  return sum(sum(queries, down), sum(up, output));
 }
 
+std::uint64_t attention_projections(const Model& model, const Shape& shape) {
+  if (model.latent.kv_rank > 0) return latent_projections(model, shape);
+  const std::uint64_t keys_and_values = product(shape.kv_heads, shape.head_dim + shape.v_head_dim);
+  const std::uint64_t queries_and_outputs = product(shape.query_heads, shape.head_dim + shape.v_head_dim);
+  return product(shape.hidden, queries_and_outputs + keys_and_values);
+}
+
+/// With biases and norms; latent attention has a norm behind each of its two ways down.
 std::uint64_t attention_parameters(const Model& model, const Shape& shape) {
-  if (model.latent.kv_rank > 0) return latent_attention_parameters(model, shape);
+  std::uint64_t total = attention_projections(model, shape);
+  if (model.latent.kv_rank > 0) return sum(total, Shape::to(model.latent.query_rank + model.latent.kv_rank));
   const std::uint64_t query_width = product(shape.query_heads, shape.head_dim);
   const std::uint64_t key_width = product(shape.kv_heads, shape.head_dim);
   const std::uint64_t value_width = product(shape.kv_heads, shape.v_head_dim);
-  const std::uint64_t output_width = product(shape.query_heads, shape.v_head_dim);
-  std::uint64_t total = product(shape.hidden, query_width + key_width + value_width + output_width);
   if (model.has_qkv_bias) total = sum(total, query_width + key_width + value_width);
   if (model.weights.has_output_bias) total = sum(total, shape.hidden);
   if (model.weights.has_wide_qk_norm) {
@@ -65,12 +73,31 @@ std::uint64_t attention_parameters(const Model& model, const Shape& shape) {
   return total;
 }
 
-/// An MLP or expert of width `intermediate`: gate, up and down, or up and down alone; biases as wide as the outputs.
+/// An MLP or expert of width `intermediate`: gate, up and down, or up and down alone.
+std::uint64_t mlp_matrices(const Model& model, const Shape& shape, std::int64_t intermediate) {
+  return product(product(shape.hidden, Shape::to(intermediate)), model.weights.has_gated_mlp ? 3 : 2);
+}
+
+/// With biases as wide as the outputs.
 std::uint64_t mlp_parameters(const Model& model, const Shape& shape, std::int64_t intermediate) {
-  const std::uint64_t width = Shape::to(intermediate);
-  const std::uint64_t num_inner = model.weights.has_gated_mlp ? 2 : 1;
-  const std::uint64_t total = product(product(shape.hidden, width), num_inner + 1);
-  return model.weights.has_mlp_bias ? sum(total, sum(product(num_inner, width), shape.hidden)) : total;
+  const std::uint64_t total = mlp_matrices(model, shape, intermediate);
+  const std::uint64_t inner = product(model.weights.has_gated_mlp ? 2 : 1, Shape::to(intermediate));
+  return model.weights.has_mlp_bias ? sum(total, sum(inner, shape.hidden)) : total;
+}
+
+/// Of the whole model, what `storage` does not leave at 16 bits.
+std::uint64_t narrow_parameters(const Model& model, const WeightStorage& storage) {
+  if (storage.format == WeightFormat::bf16) return 0;
+  const Shape shape(model);
+  const Experts& experts = model.experts;
+  const std::uint64_t attention = storage.keeps_attention ? 0 : attention_projections(model, shape);
+  const std::uint64_t expert_layer =
+      sum(product(Shape::to(experts.num_experts), mlp_matrices(model, shape, experts.intermediate_size)),
+          mlp_matrices(model, shape, experts.shared_intermediate_size));
+  const std::uint64_t num_dense = Shape::to(model.num_layers - experts.num_layers);
+  return sum(product(shape.layers, attention),
+             sum(product(num_dense, mlp_matrices(model, shape, model.intermediate_size)),
+                 product(Shape::to(experts.num_layers), expert_layer)));
 }
 
 /// A layer's share of what Gemma-3n adds: the gate to and from its own embedding with a norm; AltUp's prediction, correction,
@@ -131,8 +158,15 @@ std::uint64_t Model::num_active_parameters() const {
   return count(*this, experts.num_active);
 }
 
-Bytes Model::weight_bytes() const {
-  return checked_product(num_parameters(), static_cast<std::uint64_t>(weight_bytes_per_parameter), "weight bytes");
+Bytes Model::weight_bytes(const WeightStorage& storage) const {
+  const std::uint64_t all = num_parameters(), narrow = std::min(all, narrow_parameters(*this, storage));
+  const double bytes = static_cast<double>(narrow) * bytes_per_weight(storage.format);
+  (void)checked_product(all, 2, "weight bytes");  // narrow ones take less
+  return 2 * (all - narrow) + static_cast<Bytes>(bytes);
+}
+
+WeightStorage Model::stored_in(WeightFormat format) const {
+  return {format, format == WeightFormat::mxfp4 && experts.num_experts > 0};
 }
 
 }  // namespace kvtide

@@ -34,6 +34,16 @@ TEST_F(ShippedModel, Llama31HasPublishedBytesPerTokenAndParameters) {
   EXPECT_EQ(model.unsupported_reason(), "");
 }
 
+// OpenAI's model card of gpt-oss (arXiv 2508.10925), table 1: checkpoints of 60.8 and 12.8 GiB.
+TEST_F(ShippedModel, GptOssWeighsWhatItsModelCardSays) {
+  const auto gib = [](const char* name) {
+    const Model model = load_model(name);
+    return static_cast<double>(model.weight_bytes(*model.published_weights.storage)) / static_cast<double>(kGiB);
+  };
+  EXPECT_NEAR(gib("gpt-oss-120b"), 60.8, 0.05);
+  EXPECT_NEAR(gib("gpt-oss-20b"), 12.8, 0.05);
+}
+
 // 2 * 30 * 3 * 64 * 2 B = 23,040. Parameters: 30 * (576*(2*576 + 2*192) + 3*576*1536 + 1152) + 49152*576 + 576.
 TEST_F(ShippedModel, SmolLm2TiesItsEmbeddings) {
   const Model model = load_model("smollm2-135m");

@@ -96,7 +96,7 @@ TEST(Specimens, Fp8SchemeAsAWordHalvesTheStoredBytes) {
 
 TEST(Specimens, WeightQuantizationSaysNothingAboutTheCache) {
   const Model model = specimen("gpt-oss-20b-layer-types-sinks");
-  EXPECT_EQ(model.weight_format, "mxfp4");
+  EXPECT_EQ(model.published_weights.name, "mxfp4");
   EXPECT_EQ(model.kv_bytes_per_token_stored(), model.kv_bytes_per_token());
 }
 
@@ -140,11 +140,11 @@ TEST(Specimens, WhatCannotBeRunSaysWhy) {
   EXPECT_EQ(reasons["llama3.1-8b-rope-llama3"], "");
   EXPECT_EQ(reasons["llama1-7b-missing-kv-heads"], "");
   EXPECT_EQ(reasons["qwen2-7b-window-present-but-off"], "");
-  EXPECT_EQ(reasons["deepseek-v3-mla-yarn-type"], "quantized weights (fp8)");
-  EXPECT_EQ(reasons["gpt-oss-20b-layer-types-sinks"], "quantized weights (mxfp4)");
+  EXPECT_EQ(reasons["deepseek-v3-mla-yarn-type"], "");
+  EXPECT_EQ(reasons["gpt-oss-20b-layer-types-sinks"], "");
   EXPECT_EQ(reasons["minimax-text-01-attn-type-list"], "weights of class minimax_text_01, which are not counted");
   EXPECT_EQ(reasons["falcon-7b-resaved-kv71"], "");
-  EXPECT_EQ(reasons["qwen3-32b-fp8-kvcache-scheme"], "quantized weights (FP8)");
+  EXPECT_EQ(reasons["qwen3-32b-fp8-kvcache-scheme"], "a checkpoint with a fp8 KV cache");
 }
 
 }  // namespace

@@ -61,11 +61,11 @@ class InFlightLimit : public serving::RequestSource {
 
 experiment::Run run_of(const BenchmarkedServer& server) {
   const std::string yaml = fmt::format(
-      "name: calibration\nmodel: {}\ngpu: {}\ntrace: {{synthetic: {{kind: uniform, tokens: 256}}}}\ntensor_parallel: "
-      "{}\n"
+      "name: calibration\nmodel: {}\nweights: {}\ngpu: {}\ntrace: {{synthetic: {{kind: uniform, tokens: 256}}}}\n"
+      "tensor_parallel: {}\n"
       "workload: {{poisson: {{rate: \"1 /s\", input_tokens: 1, output_tokens: 1}}}}\n"
       "engine: {{max_num_seqs: {}, max_num_batched_tokens: {}}}\ncompression: {}\n",
-      quoted_text(server.model), quoted_text(server.gpu), server.tensor_parallel, server.max_num_seqs,
+      quoted_text(server.model), server.weights, quoted_text(server.gpu), server.tensor_parallel, server.max_num_seqs,
       server.max_num_batched_tokens, server.compression);
   experiment::Run run = experiment::parse_experiment(yaml, "calibrate", ".").runs.front();
   for (const kv::Stage& stage : run.setting.compression.stages) {

@@ -10,6 +10,7 @@ namespace kvtide::planning {
 
 struct BenchmarkedServer {
   std::string model, gpu;
+  std::string weights = "published";  ///< as `weights:` of an experiment
   std::int64_t tensor_parallel = 1;
   std::int64_t max_num_seqs = 256;
   std::int64_t max_num_batched_tokens = 8192;

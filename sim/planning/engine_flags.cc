@@ -189,6 +189,9 @@ std::string emitted_setting(const std::string& stack, const Plan& plan, const Pl
     text += fmt::format("# {} has no flag for this treatment of the cache; it needs a method of its own: {}\n", stack,
                         one_line(experiment::compression_text(policy.run.setting)));
   }
+  if (plan.weights != "published") {
+    text += fmt::format("# Judged with weights in {}: serve a checkpoint of the model in that format.\n", plan.weights);
+  }
   text += left_out(stack, engine);
   const std::int64_t page_size = policy.run.setting.page_size;
   text += (stack == "vllm"     ? vllm_command(plan, best, engine, type)

@@ -136,6 +136,15 @@ TEST(EmittedSetting, NamesWhatWasJudgedAndHasNoFlag) {
               HasSubstr("# Judged as vllm shares memory and schedules, not as sglang does.\n"));
 }
 
+TEST(EmittedSetting, NamesTheFormatOfWeightsThatAPlanAskedFor) {
+  Plan plan;
+  plan.model = "m";
+  EXPECT_THAT(emitted_setting("vllm", plan, chosen(stored_as("fp8_e4m3"))), Not(HasSubstr("weights in")));
+  plan.weights = "w4a16";
+  EXPECT_THAT(emitted_setting("vllm", plan, chosen(stored_as("fp8_e4m3"))),
+              HasSubstr("# Judged with weights in w4a16: "));
+}
+
 TEST(EmittedSetting, SaysWhereAStackHasNoFlag) {
   EXPECT_THAT(emitted_setting("vllm", Plan{}, chosen(stored_as("q4_0"))), HasSubstr("has no flag"));
   const std::string plain = emitted_setting("sglang", Plan{}, chosen(kv::Compression{}));

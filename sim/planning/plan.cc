@@ -226,6 +226,7 @@ Plan read_plan(const config::Document& document, const std::string& path, const 
   plan.prices = PriceList::shipped();
   plan.name = root.string("name");
   plan.model = root.string("model");
+  plan.weights = experiment::read_weights(root);
   for (const char* key : {"trace", "workload"}) {
     if (!root.at(key).exists()) root.error(fmt::format("{} is required", key));
   }
@@ -237,7 +238,8 @@ Plan read_plan(const config::Document& document, const std::string& path, const 
     // Bounds of a plan are shares of attention; output_loss and bits_lost are not.
     (void)loss.at("metric").as_choice({"mass_loss"});
   }
-  for (const char* key : {"model", "trace", "workload", "engine", "loss", "context_tokens", "seed", "fidelity"}) {
+  for (const char* key :
+       {"model", "weights", "trace", "workload", "engine", "loss", "context_tokens", "seed", "fidelity"}) {
     const Value section = root.at(key);
     if (!section.exists()) continue;
     section.accept_all();

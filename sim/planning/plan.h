@@ -52,13 +52,14 @@ enum class Goal : std::uint8_t { cost, gpus, rate };
 
 struct Plan {
   std::string name, path, yaml, base_folder;
-  std::string overrides;        ///< `--set`, a line each
-  std::string model;            ///< as written; a path is beside the plan file
-  std::string experiment_head;  ///< the shared sections as YAML, each key a line
-  double rate = 0;              ///< requests/s in the mean hour; 0: that of the workload
-  double peak = 1;              ///< busiest hour against the mean one
-  std::int64_t spare = 0;       ///< replicas beyond those needed: 1 is N+1
-  std::int64_t num_gpus = 0;    ///< at most; 0: no limit. Goal rate: exactly as many as fit in it
+  std::string overrides;              ///< `--set`, a line each
+  std::string model;                  ///< as written; a path is beside the plan file
+  std::string weights = "published";  ///< or the format that its linear layers are to have
+  std::string experiment_head;        ///< the shared sections as YAML, each key a line
+  double rate = 0;                    ///< requests/s in the mean hour; 0: that of the workload
+  double peak = 1;                    ///< busiest hour against the mean one
+  std::int64_t spare = 0;             ///< replicas beyond those needed: 1 is N+1
+  std::int64_t num_gpus = 0;          ///< at most; 0: no limit. Goal rate: exactly as many as fit in it
   std::int64_t sample_requests = 0;
   std::vector<GpuType> gpus;
   std::vector<std::int64_t> tensor_parallel, max_num_seqs;

@@ -61,6 +61,17 @@ TEST(Plan, AnEnginesRanksAreThePlansToChooseAmong) {
   EXPECT_THROW((void)plan_of("  tensor_parallel: [1, 2]\n"), InputError);
 }
 
+TEST(Plan, WeightsReachEveryCandidate) {
+  const auto plan_of = [](const std::string& head) {
+    return parse_plan(head + file("  gpus: [h100-sxm]\n" + std::string(kSlo)), "p.yaml", ".");
+  };
+  EXPECT_EQ(plan_of("").weights, "published");
+  EXPECT_THAT(plan_of("").experiment_head, Not(HasSubstr("weights")));
+  EXPECT_EQ(plan_of("weights: w4a16\n").weights, "w4a16");
+  EXPECT_THAT(plan_of("weights: w4a16\n").experiment_head, HasSubstr("weights: w4a16\n"));
+  EXPECT_THROW((void)plan_of("weights: w3\n"), InputError);
+}
+
 TEST(Plan, BlockSizesMultiplyThePoliciesThatHaveNoneOfTheirOwn) {
   const Plan plan = parsed(std::string("  gpus: [h100-sxm]\n  block_size: [64, 128]\n"
                                        "  compression: [none, preset: h2o, {block_size: 32, stages: []}]\n") +

@@ -116,12 +116,43 @@ ServingSetting serving_of(const ImportedEngine& engine) {
   return serving;
 }
 
+/// What the stack's option says of the weights, else the checkpoint's name.
+void read_weights(const StackText& text, Imported& imported) {
+  std::string format;
+  if (text.is_true({"load_in_4bit"})) format = "4 bits";
+  if (text.is_true({"load_in_8bit"})) format = "8 bits";
+  if (const auto option = text.value({"quantization", "q", "quant_method", "quant_algo"});
+      option && *option != "None" && *option != "null" && *option != "none") {
+    format = *option;
+  }
+  const std::string name = lower_case(imported.model);
+  for (const char* part : {"awq", "gptq",  "fp8",   "nvfp4", "mxfp4", "w4a16", "w8a8", "w8a16", "int4", "int8",
+                           "bnb", "-4bit", "-8bit", "q2_k",  "q3_k",  "q4_",   "q5_",  "q6_k",  "q8_0", "iq4"}) {
+    if (format.empty() && name.find(part) != std::string::npos) format = name.substr(name.find(part));
+  }
+  if (format.empty()) return;
+  imported.weights = weight_format_of_word(format);
+  if (imported.weights) return;
+  imported.left_out.push_back(
+      fmt::format("weights in {}, which is not known here: they are as the model publishes them, so memory for the "
+                  "cache and times of steps differ",
+                  format));
+}
+
+/// Of the served model: a checkpoint that is published in fewer bits is served so, whatever word a stack has for it.
+WeightStorage served_weights(const Model& model, const Imported& imported) {
+  const WeightStorage published = model.published_weights.storage.value_or(WeightStorage{});
+  if (!imported.weights || published != WeightStorage{}) return published;
+  return model.stored_in(*imported.weights);
+}
+
 /// Sequences of `context_tokens` whose caches fit without compression, all GPUs together; none for a model that does not
 /// run here, or has no cache.
 std::optional<std::int64_t> sequences_that_fit(const Model& model, const ImportHints& hints, const Imported& imported,
                                                std::int64_t context_tokens) {
   if (!model.unsupported_reason().empty() || imported.pipeline_parallel > model.num_layers) return std::nullopt;
   Run run;
+  run.setting.weights = served_weights(model, imported);
   run.setting.tensor_parallel = imported.tensor_parallel;
   run.setting.pipeline_parallel = imported.pipeline_parallel;
   if (imported.has_expert_parallel) run.setting.expert_parallel = imported.tensor_parallel;
@@ -166,27 +197,6 @@ void set_batch(const std::optional<Model>& model, const ImportHints& hints, Impo
       : imported.pool_tokens ? fmt::format("of at most {}: the pool holds so many of {} tokens", most, context)
       : *fitting > 0         ? fmt::format("of at most {}: so many of {} tokens fit without compression", most, context)
                      : fmt::format("of at most {}: not one of {} tokens fits without compression", most, context);
-}
-
-/// The format that weights are stored in, where it is not 16 bits: the stack's option, else the checkpoint's name.
-void tell_weight_format(const StackText& text, Imported& imported) {
-  std::string format;
-  if (text.is_true({"load_in_4bit"})) format = "4 bits";
-  if (text.is_true({"load_in_8bit"})) format = "8 bits";
-  if (const auto option = text.value({"quantization", "q", "quant_method", "quant_algo"});
-      option && *option != "None" && *option != "null" && *option != "none") {
-    format = *option;
-  }
-  const std::string name = lower_case(imported.model);
-  for (const char* part : {"awq", "gptq",  "fp8",   "nvfp4", "mxfp4", "w4a16", "w8a8", "w8a16", "int4", "int8",
-                           "bnb", "-4bit", "-8bit", "q2_k",  "q3_k",  "q4_",   "q5_",  "q6_k",  "q8_0", "iq4"}) {
-    if (format.empty() && name.find(part) != std::string::npos) format = name.substr(name.find(part));
-  }
-  if (format.empty()) return;
-  imported.left_out.push_back(fmt::format(
-      "weights in {}: here they have 16 bits, so less memory is left for the cache than that server has, and "
-      "steps take longer",
-      format));
 }
 
 /// `engine: {...}` without the key; empty where the stack has none.
@@ -252,7 +262,7 @@ Imported import_text(const std::string& text, const ImportHints& hints) {
     Imported imported = stack.read(stack_text);
     imported.stack = stack.name;
     read_log(stack_text, imported);
-    tell_weight_format(stack_text, imported);
+    read_weights(stack_text, imported);
     for (const auto& [what, ranks] :
          {std::pair("tensor", imported.tensor_parallel), std::pair("pipeline", imported.pipeline_parallel)}) {
       if (ranks < 1) throw InputError(fmt::format("import: {} parallelism must be at least 1, got {}", what, ranks));
@@ -260,6 +270,7 @@ Imported import_text(const std::string& text, const ImportHints& hints) {
     const std::string name = model_name(imported, hints);
     const std::optional<Model> model = name.empty() ? std::nullopt : std::optional(load_model(name));
     if (model) check_ranks(*model, imported);
+    if (model && served_weights(*model, imported) == model->published_weights.storage) imported.weights.reset();
     set_batch(model, hints, imported);
     imported.not_understood = stack_text.unread();
     return imported;
@@ -296,6 +307,7 @@ std::string experiment_yaml(const Imported& imported, const ImportHints& hints) 
   const std::string model = !known.empty() ? known : !imported.model.empty() ? imported.model : "llama-3.1-8b";
   yaml += fmt::format("name: imported-{}\nmodel: {}\ngpu: {}\ntrace: {}\n", quoted(letters_and_digits(imported.stack)),
                       quoted(model), quoted(gpu_name(hints)), quoted(hints.trace));
+  if (imported.weights) yaml += fmt::format("weights: {}\n", to_string(*imported.weights));
   if (imported.context_tokens) yaml += fmt::format("context_tokens: {}\n", *imported.context_tokens);
   if (imported.batch) {
     yaml += fmt::format("batch: {}{}\n", *imported.batch,

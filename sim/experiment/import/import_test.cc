@@ -212,12 +212,36 @@ TEST(ImportEngine, IsSimulatedWithTheServersTraffic) {
               HasSubstr("\nworkload: {requests: mine.csv}\nengine: {"));
 }
 
-TEST(ImportWeights, OtherThanSixteenBitsAreTold) {
-  for (const char* text : {"vllm serve M --quantization awq", "vllm serve org/M-AWQ", "sglang --model-path M -q awq",
-                           "llama-server -m m-Q4_K_M.gguf"}) {
+TEST(ImportWeights, FormatIsThatOfTheOptionElseOfTheName) {
+  const auto weights = [](const std::string& text) {
+    const Imported result = imported(text);
+    EXPECT_THAT(result.left_out, IsEmpty()) << text;
+    return result.weights;
+  };
+  EXPECT_EQ(weights("vllm serve M --quantization awq_marlin"), WeightFormat::w4a16);
+  EXPECT_EQ(weights("vllm serve org/M-AWQ"), WeightFormat::w4a16);
+  EXPECT_EQ(weights("vllm serve org/M-GPTQ-Int8"), WeightFormat::w8a16);
+  EXPECT_EQ(weights("vllm serve org/M-AWQ --quantization fp8"), WeightFormat::fp8);
+  EXPECT_EQ(weights("sglang --model-path M --quantization w8a8_int8"), WeightFormat::w8a8);
+  EXPECT_EQ(weights("vllm serve meta-llama/Llama-3.1-8B --quantization None"), std::nullopt);
+}
+
+TEST(ImportWeights, FormatsThatAreNotKnownAreTold) {
+  for (const char* text : {"llama-server -m m-Q4_K_M.gguf", "vllm serve M --quantization bitsandbytes"}) {
     EXPECT_THAT(imported(text).left_out, Contains(HasSubstr("weights in"))) << text;
+    EXPECT_EQ(imported(text).weights, std::nullopt) << text;
   }
-  EXPECT_THAT(imported("vllm serve meta-llama/Llama-3.1-8B --quantization None").left_out, IsEmpty());
+}
+
+// Llama-3.1-8B in AWQ leaves room for more sequences; DeepSeek-V3 is published in fp8, whatever a log calls it.
+TEST(ImportWeights, ExperimentHasWhatTheModelIsNotPublishedIn) {
+  const auto yaml = [](const std::string& text) {
+    const ImportHints hints{.gpu = "h200-sxm"};
+    return experiment_yaml(import_text(text, hints), hints);
+  };
+  EXPECT_THAT(yaml("vllm serve meta-llama/Llama-3.1-8B-Instruct-AWQ"), HasSubstr("\nweights: w4a16\n"));
+  EXPECT_THAT(yaml("vllm serve deepseek-ai/DeepSeek-V3 --quantization fp8 -tp 8"), Not(HasSubstr("weights:")));
+  EXPECT_THAT(yaml("vllm serve meta-llama/Llama-3.1-8B"), Not(HasSubstr("weights:")));
 }
 
 // Of what is given to the stack, in each way of giving it. Hosts, ports and whatever stands elsewhere are no such thing.

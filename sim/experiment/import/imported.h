@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "model/weight_storage.h"
+
 namespace kvtide::experiment {
 
 class StackText;
@@ -30,6 +32,7 @@ struct Imported {
   std::int64_t tensor_parallel = 1, pipeline_parallel = 1;
   bool has_expert_parallel = false;
   ImportedEngine engine;
+  std::optional<WeightFormat> weights;      ///< none: as published
   std::optional<std::int64_t> pool_tokens;  ///< that the engine's cache holds, as its log says
   std::string compression = "none";         ///< the value of `compression:`, one line of YAML
   std::vector<std::string> loses;           ///< what the stack does that loses information

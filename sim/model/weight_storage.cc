@@ -1,0 +1,154 @@
+#include "model/weight_storage.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/lower_case.h"
+#include "model/given_value.h"
+
+namespace kvtide {
+namespace {
+
+using config::Value;
+
+std::string word_at(const Value& map, const char* key) {
+  const Value value = map.at(key);
+  return is_given(value) && value.is_scalar() ? lower_case(value.text()) : "";
+}
+
+/// Names of modules that keep 16 bits mention the projections of attention.
+bool keeps_attention(const Value& quantization) {
+  for (const char* key : {"modules_to_not_convert", "ignore", "exclude_modules"}) {
+    const Value list = quantization.at(key);
+    if (!is_given(list) || !list.is_list()) continue;
+    for (const Value& module : list.items()) {
+      if (module.is_scalar() && module.text().find("attn") != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
+/// compressed-tensors: what the first group makes of weights and inputs.
+/// Example: {weights: {num_bits: 4, type: int}, input_activations: null} is w4a16.
+std::optional<WeightFormat> format_of_group(const Value& groups) {
+  if (!groups.is_map() || groups.keys().empty()) return std::nullopt;
+  const Value group = groups.at(groups.keys().front());
+  if (!group.is_map() || !group.at("weights").is_map()) return std::nullopt;
+  const Value weights = group.at("weights");
+  const std::string bits = word_at(weights, "num_bits"), type = word_at(weights, "type");
+  const bool has_narrow_inputs = group.at("input_activations").is_map();
+  if (bits == "8" && !has_narrow_inputs) return WeightFormat::w8a16;
+  if (bits == "8" && type == "int") return WeightFormat::w8a8;
+  if (bits == "8") return word_at(weights, "strategy") == "block" ? WeightFormat::fp8_block : WeightFormat::fp8;
+  if (bits == "4" && type == "int" && !has_narrow_inputs) return WeightFormat::w4a16;
+  if (bits == "4" && type == "float")
+    return word_at(weights, "group_size") == "32" ? WeightFormat::mxfp4 : WeightFormat::nvfp4;
+  return std::nullopt;
+}
+
+std::optional<WeightFormat> format_of(const Value& quantization) {
+  const std::string method = word_at(quantization, "quant_method"), bits = word_at(quantization, "bits");
+  if (const std::string algorithm = word_at(quantization, "quant_algo"); !algorithm.empty())
+    return weight_format_of_word(algorithm);
+  if (method == "compressed-tensors") return format_of_group(quantization.at("config_groups"));
+  if (method == "fp8") {
+    return is_given(quantization.at("weight_block_size")) ? WeightFormat::fp8_block : WeightFormat::fp8;
+  }
+  if (const auto format = weight_format_of_word(method); format == WeightFormat::w4a16 && !bits.empty()) {
+    if (bits == "8") return WeightFormat::w8a16;
+    if (bits != "4") return std::nullopt;
+  }
+  return weight_format_of_word(method);
+}
+
+}  // namespace
+
+const std::vector<std::string>& weight_format_names() {
+  static const std::vector<std::string> names{"bf16", "fp8", "fp8_block", "w8a8", "w8a16", "w4a16", "nvfp4", "mxfp4"};
+  return names;
+}
+
+std::string to_string(WeightFormat format) {
+  return weight_format_names()[static_cast<std::size_t>(format)];
+}
+
+std::optional<WeightFormat> weight_format(std::string_view name) {
+  const auto place = std::ranges::find(weight_format_names(), name);
+  if (place == weight_format_names().end()) return std::nullopt;
+  return static_cast<WeightFormat>(place - weight_format_names().begin());
+}
+
+std::optional<WeightFormat> weight_format_of_word(const std::string& word) {
+  // The more telling first: "w4a16_awq", "fp8_block_scales", "modelopt_fp4".
+  constexpr std::array<std::pair<const char*, WeightFormat>, 18> kWords{{
+      {"bf16", WeightFormat::bf16},
+      {"bfloat16", WeightFormat::bf16},
+      {"mxfp4", WeightFormat::mxfp4},
+      {"nvfp4", WeightFormat::nvfp4},
+      {"modelopt_fp4", WeightFormat::nvfp4},
+      {"fp8_block", WeightFormat::fp8_block},
+      {"w8a8_fp8", WeightFormat::fp8},
+      {"w8a8", WeightFormat::w8a8},
+      {"w8a16", WeightFormat::w8a16},
+      {"int8_wo", WeightFormat::w8a16},
+      {"w4a16", WeightFormat::w4a16},
+      {"awq", WeightFormat::w4a16},
+      {"gptq", WeightFormat::w4a16},
+      {"auto-round", WeightFormat::w4a16},
+      {"int4_wo", WeightFormat::w4a16},
+      {"fbgemm_fp8", WeightFormat::fp8},
+      {"modelopt", WeightFormat::fp8},
+      {"fp8", WeightFormat::fp8},
+  }};
+  const std::string wanted = lower_case(word);
+  const auto found = std::ranges::find_if(kWords, [&](const auto& entry) { return wanted.starts_with(entry.first); });
+  if (found == kWords.end()) return std::nullopt;
+  const bool has_8_bits = wanted.find("int8") != std::string::npos || wanted.find("8bit") != std::string::npos;
+  return found->second == WeightFormat::w4a16 && has_8_bits ? WeightFormat::w8a16 : found->second;
+}
+
+double bytes_per_weight(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::bf16:
+      return 2;
+    case WeightFormat::fp8:
+    case WeightFormat::w8a8:
+    case WeightFormat::w8a16:
+      return 1;
+    case WeightFormat::fp8_block:
+      return 1 + 4.0 / (128 * 128);
+    case WeightFormat::w4a16:
+      return 0.5 + 2.5 / 128;
+    case WeightFormat::nvfp4:
+      return 0.5 + 1.0 / 16;
+    case WeightFormat::mxfp4:
+      return 0.5 + 1.0 / 32;
+  }
+  return 2;
+}
+
+std::string to_string(const WeightStorage& storage) {
+  return to_string(storage.format) + (storage.keeps_attention ? ", attention in bf16" : "");
+}
+
+PublishedWeights read_published_weights(const std::vector<Value>& places) {
+  for (const Value& place : places) {
+    for (const char* key : {"quantization_config", "quantization"}) {
+      const Value quantization = place.at(key);
+      if (!quantization.is_map()) continue;
+      const auto format = format_of(quantization);
+      if (format) {
+        const WeightStorage storage{*format, keeps_attention(quantization)};
+        return {to_string(*format), storage};
+      }
+      for (const char* name : {"quant_algo", "quant_method"}) {
+        if (const std::string word = word_at(quantization, name); !word.empty()) return {word, std::nullopt};
+      }
+      return {"quantized", std::nullopt};
+    }
+  }
+  return {};
+}
+
+}  // namespace kvtide
