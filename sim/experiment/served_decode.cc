@@ -51,14 +51,12 @@ CacheStep cache_step(const kv::CacheTimeline& cache, const kv::CacheEvent& event
     const auto count = static_cast<std::size_t>(layer.num_layers);
     step.work.attention.insert(step.work.attention.end(), count, layer.work);
     step.work.selection.insert(step.work.selection.end(), count, layer.selection);
-    // Windows and states are not compressed.
-    const bool is_compressed = layer.kind.kind == AttentionKind::full_attention;
     if (compression.num_blocks > 0) {
-      const std::size_t stored = is_compressed ? static_cast<std::size_t>(layer.num_stored_layers) : 0;
+      const std::size_t stored = layer.is_compressed ? static_cast<std::size_t>(layer.num_stored_layers) : 0;
       step.work.compression.insert(step.work.compression.end(), stored, compression);
       step.work.compression.insert(step.work.compression.end(), count - stored, gpu::CompressBlocksWork{});
     }
-    if (is_compressed && asked.schedule.recall > 0)
+    if (layer.is_compressed && asked.schedule.recall > 0)
       step.recall += gpu.host_transfer(recall_work(rank_attention(layer, asked), asked.schedule.recall)).duration *
                      layer.num_layers;
   }

@@ -60,12 +60,14 @@ struct EntryWork {
   double fp8_entries = 0, fp8_bytes = 0;  // share of them
 };
 
-/// Each layer waits for the rank that reads most in it; an entry is one of `rank`, whose number the engine counts.
-EntryWork entry_work(const std::vector<kv::LayerAttention>& attention, const Setting& setting, std::int64_t rank) {
+/// Of the layers that keep the whole context, or of the windows. Each layer waits for the rank that reads most in it; an entry is one of
+/// `rank`, whose number the engine counts.
+EntryWork entry_work(const std::vector<kv::LayerAttention>& attention, const Setting& setting, std::int64_t rank,
+                     bool of_windows) {
   EntryWork sums;
   double entries = 0, read = 0, chunks = 0;
   for (const kv::LayerAttention& layer : attention) {
-    if (!kv::is_compressible(layer.kind)) continue;
+    if (!layer.is_compressed || (layer.kind.window > 0) != of_windows) continue;
     for (const gpu::AttentionTask& task : rank_attention(layer, setting).tasks) {
       const auto count = static_cast<double>(layer.num_layers * task.count);
       for (const gpu::PageStream& stream : task.streams) {
@@ -130,7 +132,7 @@ serving::MachineStepTime::Options::Compression compression_of(const Run& run, co
   work.thread_blocks = static_cast<double>(whole.num_blocks) / division;
   work.chunk_bytes = std::max<Bytes>(1, whole.chunk_bytes);
   for (const kv::DistinctLayer& layer : cache.cache().layers) {
-    if (kv::is_compressible(layer.kind)) work.num_layers += layer.num_stored_layers;
+    if (kv::is_compressed(layer.kind, setting)) work.num_layers += layer.num_stored_layers;
   }
   return work;
 }
@@ -142,14 +144,16 @@ CompressedShare compressed_share(const Run& run, const kv::Compression& setting,
   const kv::ServedCache compressed = kv::serve(model, setting, scores, context);
   const std::int64_t rank = fullest_rank(compressed, run.setting), num_ranks = run.setting.tensor_parallel;
   const HeldEntries entries = held_entries(kv::part_of_rank(compressed, rank, num_ranks));
-  if (entries.positions == 0 || setting.stages.empty()) return {};
+  const bool has_windows_alone = entries.positions == 0;
+  if (setting.stages.empty() || (has_windows_alone && !kv::quantizes_every_entry(setting))) return {};
   const auto bytes_of = [&](const kv::Compression& one) {
     kv::ServedCache served = kv::part_of_rank(kv::serve(model, one, scores, context), rank, num_ranks);
-    std::erase_if(served.layers, [](const kv::DistinctLayer& layer) { return !kv::is_compressible(layer.kind); });
+    if (!has_windows_alone)
+      std::erase_if(served.layers, [](const kv::DistinctLayer& layer) { return !kv::is_compressible(layer.kind); });
     return static_cast<double>(kv::sequence_bytes(served, run.setting.page_size, run.setting.layout).total);
   };
   CompressedShare share;
-  share.entries = std::clamp(entries.held / entries.positions, 1e-6, 1.0);
+  if (!has_windows_alone) share.entries = std::clamp(entries.held / entries.positions, 1e-6, 1.0);
   share.bytes = bytes_of(setting) / (bytes_of(kv::Compression{}) * share.entries);
   return share;
 }
@@ -160,7 +164,9 @@ serving::CacheGrowth cache_growth(const Model& model, const kv::Compression& set
   double window_bytes = 0, window_sum = 0;
   for (const LayerKind& kind : model.layers) {
     if (kind.window == 0) continue;
-    const auto bytes = static_cast<double>(kind.count) * static_cast<double>(kind.k_bytes + kind.v_bytes);
+    const double share_of_kind = kv::is_compressed(kind, setting) ? share.bytes : 1;
+    const auto bytes =
+        static_cast<double>(kind.count) * static_cast<double>(kind.k_bytes + kind.v_bytes) * share_of_kind;
     window_bytes += bytes;
     window_sum += bytes * static_cast<double>(kind.window);
   }
@@ -218,7 +224,7 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
   const std::vector<kv::LayerAttention> attention = plain.attention();
   const std::int64_t rank = fullest_rank(compressed.cache(), asked);
   const std::vector<kv::LayerAttention> read = compressed.attention();
-  const EntryWork work = entry_work(read, asked, rank);
+  const EntryWork of_whole = entry_work(read, asked, rank, false), of_windows = entry_work(read, asked, rank, true);
   const HeldEntries entries = held_entries(kv::part_of_rank(compressed.cache(), rank, asked.tensor_parallel));
   const kv::Digests digests = kv::digests_of_steps(setting);
   const bool is_chosen = std::ranges::any_of(read, [](const auto& layer) { return !layer.selection.empty(); });
@@ -236,10 +242,12 @@ serving::MachineStepTime::Options step_options(const Run& run, const kv::Compres
     const auto bytes = static_cast<double>(layer.kind.k_bytes + layer.kind.v_bytes);  // of a token, all heads
     cached.entry_bytes =
         static_cast<Bytes>(std::max(1.0, std::round(bytes / static_cast<double>(cached.num_kv_heads))));
-    if (!kv::is_compressible(layer.kind) || setting.stages.empty() || work.bytes == 0) continue;
+    const bool is_window = layer.kind.window > 0;
+    const EntryWork& work = is_window ? of_windows : of_whole;
+    if (!kv::is_compressed(layer.kind, setting) || setting.stages.empty() || work.bytes == 0) continue;
     cached.entry_bytes = static_cast<Bytes>(std::max(1.0, std::round(work.bytes)));
     cached.chunk_bytes = static_cast<Bytes>(std::max(1.0, std::round(work.chunk_bytes)));
-    cached.keep_ratio = std::clamp(entries.read / entries.held, 1e-6, 1.0);
+    if (!is_window) cached.keep_ratio = std::clamp(entries.read / entries.held, 1e-6, 1.0);
     cached.dequantized_elements = work.dequantized_elements;
     cached.reconstruction_macs = work.reconstruction_macs;
     // A page of what is held; the others of the context may lie in host memory, their digests do not.

@@ -56,6 +56,26 @@ TEST(ServedEngine, WindowsAreStoredAtTheirLength) {
   EXPECT_EQ(entries * 8 * 8192, (std::int64_t{2} << 30) + (std::int64_t{5} << 26));
 }
 
+// The same with a byte an element in every layer: half of each, so that a window still counts five of an entry.
+TEST(ServedEngine, WindowsAreQuantizedWithTheRestWhereEveryEntryIs) {
+  const Served served("gemma-3-12b", 32768, "{preset: fp8}");
+  EXPECT_NEAR(served.share.bytes, 0.5, 0.001);
+  EXPECT_NEAR(served.growth.window_weight, 5, 0.01);
+  const serving::MachineStepTime::Options options =
+      step_options(served.run, served.setting, served.model, *served.scores, served.share.bytes, 32768);
+  for (const gpu::CachedLayer& layer : options.iteration.cache) {
+    EXPECT_EQ(layer.entry_bytes, 512U) << layer.window;  // 256 channels of K and V, a head
+    EXPECT_EQ(layer.fp8_entries, 1) << layer.window;
+  }
+}
+
+// Mistral's first model has a window of 4,096 in all of its layers.
+TEST(ServedEngine, AModelOfWindowsAloneHasThemQuantized) {
+  const Served plain("mistral-7b-v0.1", 8192, "none"), fp8("mistral-7b-v0.1", 8192, "{preset: fp8}");
+  EXPECT_EQ(plain.growth.window_weight, 1);
+  EXPECT_NEAR(fp8.growth.window_weight, 0.5, 0.001);
+}
+
 // A token of Llama-3.1-8B is 4,096 B a layer. Of 32 layers on 31 stages one stage holds 2 and is full first; on 3 stages 11.
 TEST(ServedEngine, TheStageWithMostLayersIsFullFirst) {
   Served served("llama-3.1-8b", 4096, "none");

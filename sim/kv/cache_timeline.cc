@@ -142,7 +142,7 @@ ServedCache CacheTimeline::held() const {
   now.num_positions = num_positions_;
   for (DistinctLayer& layer : now.layers) {
     if (layer.kind.window > 0) {
-      layer.cache = windowed_cache(layer, num_positions_);
+      layer.cache = windowed_cache(layer, geometry_.setting, num_positions_);
     } else {
       append_exact(layer.cache, num_appended_, layer.head_dim, layer.kind.is_latent);
     }
@@ -205,7 +205,8 @@ std::vector<LayerAttention> CacheTimeline::attention(std::int64_t batch) const {
     attention.work.has_window = has_window;
     attention.work.num_sequences = batch;
     attention.work.interleaves_groups = batch > 1 && kind.num_kv_heads > 1;
-    const bool is_immediate = is_compressible(kind) && writes_fp8(geometry_.setting, kind.is_latent);
+    attention.is_compressed = is_compressed(kind, geometry_.setting);
+    const bool is_immediate = attention.is_compressed && writes_fp8(geometry_.setting, kind.is_latent);
     gpu::PageSelection selection{.digest_vectors = digests.vectors,
                                  .head_dim = distinct.head_dim,
                                  .num_queries = attention.work.query_heads_per_task};

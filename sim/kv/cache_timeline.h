@@ -29,6 +29,7 @@ struct LayerAttention {
   std::vector<gpu::StreamWork> selection;
   std::int64_t num_layers = 0;
   std::int64_t num_stored_layers = 0;  ///< of them: layers with a cache of their own to compress
+  bool is_compressed = false;          ///< the setting's stages apply to them (served_cache.h)
   LayerKind kind;                      ///< of these layers; work has no tasks where they store no positions
 };
 

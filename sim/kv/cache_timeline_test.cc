@@ -320,8 +320,9 @@ TEST(Attention, MarksWhatAnEvictionLeaves) {
   EXPECT_EQ(kept.entries, kept.of);
 }
 
-// A model's window, or one that layers below a shared depth are given, keeps its entries in fp16 whatever the setting.
-TEST(Attention, OverAWindowIsNoneOverFp8) {
+// A model's window, or one that layers below a shared depth are given, has its entries in fp8 where an engine writes each so; a setting
+// that waits or protects leaves it in fp16.
+TEST(Attention, OverAWindowIsOverFp8WhereEveryEntryIs) {
   Compression setting = blocks_of_32({fp8_codes()});
   setting.window = 0;
   Model model = small_model();
@@ -340,12 +341,18 @@ TEST(Attention, OverAWindowIsNoneOverFp8) {
     for (const LayerAttention& layer : timeline.attention()) entries[layer.kind.window > 0] = fp8_of(layer).entries;
     return entries;
   };
-  const std::map<bool, std::int64_t> whole_alone{{false, 100}, {true, 0}};
-  EXPECT_EQ(fp8_by_window({}), whole_alone);
+  EXPECT_EQ(fp8_by_window({}), (std::map<bool, std::int64_t>{{false, 100}, {true, 48}}));
+  setting.window = 8;
+  EXPECT_EQ(fp8_by_window({}), (std::map<bool, std::int64_t>{{false, 64}, {true, 0}}));
+  setting.window = 0;
+  setting.stages.insert(setting.stages.begin(), newest());
+  EXPECT_EQ(fp8_by_window({})[true], 0);
+  setting.stages.erase(setting.stages.begin());
   model.layers.pop_back();
   model.layers[0].count = 2;
   model.kind_of_layer = {0, 0};
-  EXPECT_EQ(fp8_by_window({.group = 0, .from = 500'000, .window = 48}), whole_alone);
+  EXPECT_EQ(fp8_by_window({.group = 0, .from = 500'000, .window = 48}),
+            (std::map<bool, std::int64_t>{{false, 100}, {true, 48}}));
 }
 
 // A latent vector is K and V in one, whatever is said of V.

@@ -130,10 +130,21 @@ std::vector<std::int64_t> DistinctLayer::served_heads(std::size_t distinct_head)
   return heads;
 }
 
-LayerCache windowed_cache(const DistinctLayer& layer, std::int64_t num_positions) {
+bool quantizes_every_entry(const Compression& setting) {
+  const auto* quantize = setting.stages.size() == 1 ? std::get_if<Quantize>(&setting.stages.front()) : nullptr;
+  const bool is_protected = setting.sinks > 0 || setting.window > 0 || !setting.anchors.empty();
+  return quantize != nullptr && quantize->residual == 0 && !is_protected;
+}
+
+bool is_compressed(const LayerKind& kind, const Compression& setting) {
+  return is_compressible(kind) || (kind.window > 0 && kind.num_kv_heads > 0 && quantizes_every_entry(setting));
+}
+
+LayerCache windowed_cache(const DistinctLayer& layer, const Compression& setting, std::int64_t num_positions) {
   if (layer.kind.num_kv_heads == 0) return {};
   const std::int64_t kept = layer.kind.window > 0 ? std::min(layer.kind.window, num_positions) : num_positions;
-  LayerCache cache = compress_layer({}, kept, 1, layer.head_dim, {}, nullptr);
+  const Compression stored = is_compressed(layer.kind, setting) ? setting : Compression{};
+  LayerCache cache = compress_layer(stored, kept, 1, layer.head_dim, {}, nullptr);
   if (layer.kind.is_latent) store_keys_only(cache);
   return cache;
 }
@@ -241,7 +252,7 @@ class CacheBuilder {
     if (choice.is_merged) layer.merged = merged_bytes(sharing_, num_positions_, layer.head_dim, kind.is_latent);
     if (!is_compressible(kind)) {
       if (kind.num_kv_heads > 0) layer.heads_of_distinct = {kind.num_kv_heads};
-      layer.cache = windowed_cache(layer, num_positions_);
+      layer.cache = windowed_cache(layer, setting_, num_positions_);
       return layer;
     }
     const std::int64_t num_distinct = !choice.keep_by_head.empty() ? kind.num_kv_heads

@@ -51,17 +51,25 @@ struct ServedCache {
       false;  ///< the trace has no free block at this block size, so scores say nothing about the served blocks
 };
 
-/// Whether a setting's stages apply to layers of this kind: those that store the whole context.
+/// Layers that store the whole context.
 [[nodiscard]] bool is_compressible(const LayerKind& kind);
 
-/// Layers with a window keep its last positions as they are: what a model never reads again needs no compression. A
-/// latent vector is stored once, as K; linear layers store no positions.
+/// Whether entries are stored in another format as they come, and nothing else happens to them: so do engines in every layer, windows
+/// included. One quantize stage, without a residual or protected positions.
+[[nodiscard]] bool quantizes_every_entry(const Compression& setting);
+
+/// Whether the setting's stages apply to layers of this kind: is_compressible(), and windows under quantizes_every_entry().
+[[nodiscard]] bool is_compressed(const LayerKind& kind, const Compression& setting);
+
+/// Layers with a window keep its last positions, as they are but under quantizes_every_entry(): what a model never reads again needs no
+/// compression. A latent vector is stored once, as K; linear layers store no positions.
 /// @param num_positions  served context  @param sharing  a layer that shares has the choices of its owner
 [[nodiscard]] ServedCache serve(const Model& model, const Compression& setting, const RecordedScores& recorded,
                                 std::int64_t num_positions, const LayerSharing& sharing = {});
 
-/// What a layer with a window holds of `num_positions`: the last of them, uncompressed.
-[[nodiscard]] LayerCache windowed_cache(const DistinctLayer& layer, std::int64_t num_positions);
+/// What a layer with a window holds of `num_positions`: the last of them.
+[[nodiscard]] LayerCache windowed_cache(const DistinctLayer& layer, const Compression& setting,
+                                        std::int64_t num_positions);
 
 /// What one of `num_ranks` tensor-parallel ranks holds: its KV heads (gpu::heads_of_rank()), a latent vector whole.
 /// @param num_ranks  they divide the heads of each layer or are a multiple of them

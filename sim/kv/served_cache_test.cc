@@ -168,6 +168,14 @@ TEST(ServedCache, ALatentVectorIsStoredOnceUnderEveryCodec) {
   EXPECT_EQ(bytes_of({Quantize{.k_format = "fp8_e4m3", .v_format = "fp8_e4m3"}}), 2U * (3840U * 576U + 256U * 1152U));
 }
 
+Compression unprotected(const std::vector<Stage>& stages) {
+  Compression setting;
+  setting.sinks = 0;
+  setting.window = 0;
+  setting.stages = stages;
+  return setting;
+}
+
 // Two windowed layers of one KV head (64 channels, 256 B a token) beside one that keeps everything; nothing at all in the fourth.
 TEST(ServedCache, AWindowedLayerHoldsItsWindowAndALayerWithoutHeadsNothing) {
   Model model;
@@ -184,11 +192,29 @@ TEST(ServedCache, AWindowedLayerHoldsItsWindowAndALayerWithoutHeadsNothing) {
                   {.count = 1, .k_bytes = 128, .v_bytes = 128, .num_kv_heads = 1},
                   {.kind = AttentionKind::linear_attention, .count = 1}};
   model.kind_of_layer = {0, 0, 1, 2};
-  const auto bytes_at = [&model](std::int64_t num_positions) {
-    return sequence_bytes(serve(model, {}, {}, num_positions), 16, CacheLayout::per_head).total;
+  const auto bytes_at = [&model](std::int64_t num_positions, const Compression& setting = {}) {
+    return sequence_bytes(serve(model, setting, {}, num_positions), 16, CacheLayout::per_head).total;
   };
   EXPECT_EQ(bytes_at(4096), (2U * 512U + 4096U) * 256U);
   EXPECT_EQ(bytes_at(256), 3U * 256U * 256U);
+  // Entries that are written in a byte an element are so in windows, too; whole blocks that are quantized later are not.
+  Compression each = unprotected({Quantize{.k_format = "fp8_e4m3", .v_format = "fp8_e4m3"}});
+  EXPECT_EQ(bytes_at(4096, each), (2U * 512U + 4096U) * 128U);
+  std::get<Quantize>(each.stages[0]).residual = 128;
+  EXPECT_GE(bytes_at(4096, each), 2U * 512U * 256U + 4096U * 128U);
+}
+
+TEST(ServedCache, EveryEntryIsQuantizedWhereNothingElseHappens) {
+  Compression setting = unprotected({Quantize{}});
+  EXPECT_TRUE(quantizes_every_entry(setting));
+  setting.sinks = 1;
+  EXPECT_FALSE(quantizes_every_entry(setting));
+  setting.sinks = 0;
+  setting.window = 1;
+  EXPECT_FALSE(quantizes_every_entry(setting));
+  EXPECT_FALSE(quantizes_every_entry(unprotected({Quantize{.residual = 1}})));
+  EXPECT_FALSE(quantizes_every_entry(unprotected({Evict{}, Quantize{}})));
+  EXPECT_FALSE(quantizes_every_entry(unprotected({})));
 }
 
 // Case Q5: residual 128, prompt 100 -> flushes at decode steps 28, 156; two more tokens in front: 26, 154.
