@@ -390,11 +390,13 @@ def test_interrupt_keeps_what_is_finished_and_names_the_way_on(tmp_path):
     assert words == ["kvtide", "run", str(path), "-o", str(out), "--set", "name=it's here", "--seed", "5", "--shard", "0/2", "--resume"]
     kept = {file: file.stat().st_mtime_ns for file in tmp_path.glob("t.h5.runs/0*.h5")}
     again = subprocess.Popen([PROGRAM, *words[1:], "--quiet"], stderr=subprocess.PIPE, text=True)
-    time.sleep(0.3)
-    again.send_signal(signal.SIGINT)
+    # Where a signal comes before the program listens, it ends it (or is ignored, if whoever started these tests ignores it).
+    while again.poll() is None and time.monotonic() < deadline + 60:
+        time.sleep(0.3)
+        again.send_signal(signal.SIGINT)
     _, errors = again.communicate(timeout=60)
-    assert again.returncode in (0, 130), errors
-    if again.returncode == 130:
+    assert again.returncode in (0, 130, -signal.SIGINT), errors
+    if again.returncode != 0:
         assert all(file.stat().st_mtime_ns == when for file, when in kept.items())
 
 
