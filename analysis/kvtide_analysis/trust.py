@@ -27,7 +27,7 @@ OPERATIONS = {
                     "beyond 131,072 positions; formats below 8 bit; batches between powers of two; cold L2: every row is warm"),
     "mla_decode": ("latent decode attention", "other latent sizes than 512 + 64"),
     "prefill_attn": ("prefill attention", "prompts over 16,384 tokens; prefixes that are cached"),
-    "gemm": ("matrix products", "int4 weights on GPUs without rows"),
+    "gemm": ("matrix products", "int4 weights on GPUs without rows; fp4 weights beside 16-bit activations"),
     "quantize": ("cast to 8 bit", "casts to fewer bits"),
     "comm": ("collectives", "more than 8 GPUs; between nodes"),
     "compressed_decode": ("modules over sparse KV", "other sparse methods than DSA and DeepSeek's compressed attention"),
