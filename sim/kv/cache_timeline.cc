@@ -5,6 +5,7 @@
 #include "gpu/select_pages.h"
 #include "kv/compression/codec.h"
 #include "kv/compression/scorer.h"
+#include "kv/compression_work.h"
 #include "kv/partition.h"
 
 namespace kvtide::kv {
@@ -35,26 +36,6 @@ bool writes_fp8(const Compression& setting, bool is_latent) {
 std::int64_t count_free(const Compression& setting, std::int64_t num_positions) {
   const std::vector<Block> blocks = partition_blocks(setting, num_positions);
   return std::ranges::count(blocks, false, &Block::is_protected);
-}
-
-/// Queries whose products with a block's keys its scores need. Scorers that watch every query have seen one per position
-/// by the time a block is full.
-double queries_of(const Evict& stage, const ScorerNeeds& needs, const Compression& setting, std::int64_t score_window) {
-  switch (needs.queries) {
-    case ScorerNeeds::Queries::none:
-    case ScorerNeeds::Queries::future:
-      return 0;
-    case ScorerNeeds::Queries::last:
-      return 1;
-    case ScorerNeeds::Queries::window:
-      for (const auto& [name, value] : resolved_parameters(find_scorer(stage.scorer), stage.parameters)) {
-        if (name == "window") return value;
-      }
-      return static_cast<double>(score_window);
-    case ScorerNeeds::Queries::all:
-      return static_cast<double>(setting.block_size);
-  }
-  return 0;
 }
 
 /// Adds entries that follow the cache in fp16.
@@ -251,124 +232,7 @@ std::int64_t CacheTimeline::compressed_blocks(const CacheEvent& event) const {
 }
 
 gpu::CompressBlocksWork CacheTimeline::compression_work(const CacheEvent& event, std::int64_t batch) const {
-  const Compression& setting = geometry_.setting;
-  gpu::CompressBlocksWork work;
-  // What a stage looks at: whole blocks, or what leaves a residual.
-  const std::int64_t positions = std::max(event.completed_blocks * setting.block_size, event.recompressed_positions);
-  // A latent vector is K and V in one and stored as K.
-  const bool is_latent = std::ranges::any_of(geometry_.model.layers, &LayerKind::is_latent);
-  const auto quantized = [&](const Quantize& stage, bool is_key) {
-    if (is_latent && !is_key) return std::int64_t{0};
-    if (find_codec(is_key ? stage.k_format : stage.v_format).bits == 16) return std::int64_t{0};
-    if (stage.residual == 0) return positions;
-    return std::max(event.recompressed_positions, is_key ? event.flushed_positions : event.flushed_values);
-  };
-  const Quantize* alone = quantizes_alone(setting) ? quantize_of(setting) : nullptr;
-  const bool has_work = alone == nullptr ? std::max({positions, event.flushed_positions, event.flushed_values}) > 0
-                                         : std::max(quantized(*alone, true), quantized(*alone, false)) > 0;
-  if (!has_work || setting.stages.empty()) return work;
-  const std::int64_t heads = batch * geometry_.model.num_kv_heads;
-  const auto elements = static_cast<double>(positions) * static_cast<double>(geometry_.model.head_dim) * 2;  // K and V
-  const double stored_elements = is_latent ? elements / 2 : elements;
-  work.num_blocks = heads * std::max<std::int64_t>(1, compressed_blocks(event));
-  work.chunk_bytes = static_cast<Bytes>(geometry_.page_size * geometry_.model.head_dim * 2);
-  double read_elements = 0;
-  double written_elements = 0;
-  double stored_share = 1;
-  double flops = 0, query_flops = 0;
-  for (const Stage& stage : setting.stages) {
-    if (const auto* evict = std::get_if<Evict>(&stage)) {
-      const ScorerNeeds& needs = find_scorer(evict->scorer).needs;
-      const auto group =
-          static_cast<double>(geometry_.model.num_query_heads) / static_cast<double>(geometry_.model.num_kv_heads);
-      // q.k for every position and query of the group.
-      query_flops += elements * queries_of(*evict, needs, setting, geometry_.score_window) * group;
-      flops += elements / 2 * needs.flops_per_key_element;
-      const bool reads_values = needs.values && !(is_latent && needs.keys);
-      read_elements += (needs.keys ? elements / 2 : 0) + (reads_values ? elements / 2 : 0);
-      if (evict->critical) {  // W_o v for every position and query head of the group
-        query_flops += elements * static_cast<double>(geometry_.model.hidden_size) * group;
-        read_elements += elements / 2;
-      }
-      double kept = static_cast<double>(evict->keep) * 1e-6;
-      double kept_entries = kept * static_cast<double>(num_positions_);
-      if (const std::int64_t target = geometry_.schedule.decode_target;
-          target > 0 && event.recompressed_positions > 0) {
-        // What was chosen from are the target of the last time and the tokens since, not the context.
-        kept_entries = static_cast<double>(std::min(target, event.recompressed_positions));
-        kept = kept_entries / static_cast<double>(event.recompressed_positions);
-      }
-      if (evict->rest == Rest::values || evict->rest == Rest::weighted || evict->rest == Rest::votes) {
-        // Each evicted key against each kept one.
-        flops += elements * (1 - kept) * kept_entries;
-        read_elements += stored_elements;
-      } else if (evict->rest == Rest::following) {
-        flops += elements * (1 - kept) * static_cast<double>(evict->spread);
-        read_elements += elements / 2;
-      } else if (evict->rest == Rest::neighbours) {  // a cosine, a distance and a weighted sum
-        flops += 4 * stored_elements;
-        read_elements += stored_elements;
-      } else if (evict->rest == Rest::compensated) {
-        flops += stored_elements * (1 - kept);
-        read_elements += stored_elements;
-      }
-      if (const Digests digests = digests_of(*evict); digests.page > 0) {
-        written_elements += elements / 2 * static_cast<double>(digests.vectors) / static_cast<double>(digests.page);
-      }
-      stored_share *= kept;
-    } else if (const auto* pool = std::get_if<Pool>(&stage)) {
-      flops += stored_elements;
-      read_elements += stored_elements;
-      stored_share /= static_cast<double>(pool->width);
-      written_elements += stored_elements * stored_share;
-    } else if (const auto* low_rank = std::get_if<LowRank>(&stage)) {
-      const std::int64_t head_dim = geometry_.model.head_dim;
-      for (const bool is_key : {true, false}) {
-        const std::int64_t columns = low_rank->columns(is_key, head_dim);
-        if (columns >= head_dim || (is_latent && !is_key)) continue;
-        if (low_rank->scope == BasisScope::block) {
-          // Thin SVD of a [B, d] block: about 6 B d min(B, d) + 20 min^3 flops (Golub and Van Loan, Matrix
-          // Computations, 8.6.3).
-          const double smaller = static_cast<double>(std::min(setting.block_size, head_dim));
-          const double num_blocks = static_cast<double>(positions) / static_cast<double>(setting.block_size);
-          flops += 3 * elements * smaller + num_blocks * 20 * smaller * smaller * smaller;
-        } else if (low_rank->keeps_channels) {
-          flops += elements;  // squares of the keys and their sums
-        } else {
-          flops += elements * static_cast<double>(columns * low_rank->heads);  // projection onto a basis that is there
-        }
-        read_elements += elements / 2;
-        written_elements += elements / 2 * static_cast<double>(columns) / static_cast<double>(head_dim);
-      }
-    } else if (const auto* quantize = std::get_if<Quantize>(&stage)) {
-      for (const bool is_key : {true, false}) {
-        if (quantized(*quantize, is_key) == 0) continue;
-        const CodecUse use{&find_codec(is_key ? quantize->k_format : quantize->v_format), quantize, is_key,
-                           geometry_.model.head_dim};
-        const double encoded = static_cast<double>(quantized(*quantize, is_key)) *
-                               static_cast<double>(geometry_.model.head_dim) * stored_share;
-        flops += use.codec->write_operations * encoded;
-        read_elements += encoded;
-        written_elements += encoded * stored_bits(use, setting.block_size, num_positions_) / 16.0;
-      }
-    }
-  }
-  if (setting.positions != PositionCoding::original && positions > 0) {
-    // Keys are turned again: all that are kept (contiguous: ranks close behind every gap), or the new ones (smooth).
-    // 3 flops an element: two products and a sum.
-    const bool is_to_target = event.recompressed_positions > 0;
-    std::int64_t turned = is_to_target ? std::min(positions, geometry_.schedule.decode_every) : positions;
-    if (setting.positions == PositionCoding::contiguous) turned = is_to_target ? positions : num_positions_;
-    const double moved = static_cast<double>(turned) * static_cast<double>(geometry_.model.head_dim) * stored_share;
-    flops += 3 * moved;
-    read_elements += moved;
-    written_elements += moved;
-  }
-  work.read_bytes = static_cast<Bytes>(read_elements * 2) * static_cast<Bytes>(heads);
-  work.write_bytes = static_cast<Bytes>(written_elements * 2) * static_cast<Bytes>(heads);
-  work.query_flops = query_flops * static_cast<double>(heads);
-  work.flops = flops * static_cast<double>(heads) + work.query_flops;
-  return work;
+  return kv::compression_work(geometry_, event, num_positions_, compressed_blocks(event), batch);
 }
 
 }  // namespace kvtide::kv
