@@ -68,6 +68,9 @@ std::string model_json(const Model& model) {
   object.raw("num_parameters", model.weights.is_known ? fmt::format("{}", model.num_parameters()) : "null");
   object.raw("num_active_parameters",
              model.weights.is_known ? fmt::format("{}", model.num_active_parameters()) : "null");
+  const std::optional<WeightStorage>& stored = model.published_weights.storage;
+  object.raw("weight_bytes",
+             stored && model.weights.is_known ? fmt::format("{}", model.weight_bytes(*stored)) : "null");
   object.raw("unsupported_reason",
              model.unsupported_reason().empty() ? "null" : quoted_text(model.unsupported_reason()));
   return object.str();

@@ -34,6 +34,17 @@ TEST(ModelJson, ReadsBackWithTheContractsKeys) {
 TEST(ModelJson, WhatIsNotCountedIsNull) {
   const std::string text = model_json(load_text(small("olmo2", "")));
   EXPECT_THAT(text, testing::HasSubstr("\"num_parameters\": null"));
+  EXPECT_THAT(text, testing::HasSubstr("\"weight_bytes\": null"));
+}
+
+// 557,056 weights of a byte and 26,752 of two (weight_storage_test.cc); in a format that is not known nobody can tell.
+TEST(ModelJson, WeightsAreThoseOfTheCheckpoint) {
+  const auto json = [](const char* method) {
+    return model_json(
+        load_text(small("llama", std::string(R"("quantization_config": {"quant_method": ")") + method + "\"}")));
+  };
+  EXPECT_THAT(json("fp8"), testing::HasSubstr("\"weight_bytes\": 610560"));
+  EXPECT_THAT(json("hqq"), testing::HasSubstr("\"weight_bytes\": null"));
 }
 
 }  // namespace
