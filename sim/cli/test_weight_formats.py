@@ -23,13 +23,13 @@ def columns(folder, *names):
         return [list(file["summary"][name].asstr() if file["summary"][name].dtype == "O" else file["summary"][name]) for name in names]
 
 
-# OpenAI's model card of gpt-oss: 60.8 GiB, "runs within one H100"; at 16 bits its 116.8 billion weights are 217.6 GiB.
+# vLLM 0.10.1 loads gpt-oss-120b into 65.97 GiB of an H100 (vllm-project/vllm#23278); at 16 bits its 116.8 billion weights are 217.6.
 def test_a_model_is_served_in_the_format_that_it_is_published_in(tmp_path):
     done = run(tmp_path, model="gpt-oss-120b", sweep={"weights": ["published", "bf16"]})
     assert done.returncode == 0, done.stderr
     formats, sizes, fitting = columns(tmp_path, "weight_format", "weight_bytes_per_gpu", "max_sequences")
     assert formats == ["mxfp4, attention in bf16", "bf16"]
-    assert [size / GIB for size in sizes] == pytest.approx([60.8, 217.6], abs=0.05)
+    assert [size / GIB for size in sizes] == pytest.approx([65.97, 217.6], abs=0.1)
     assert fitting[0] > 0 and fitting[1] == 0
 
 

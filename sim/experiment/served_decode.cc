@@ -22,6 +22,25 @@ gpu::AttentionLayer layer_of(const kv::LayerAttention& attention, const Model& m
   return layer;
 }
 
+std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
+  return ceil_div(value, multiple) * multiple;
+}
+
+/// What kernels of fp4 experts add on each rank of a stage with all layers: vLLM's Marlin takes a hidden size that is a multiple of 256
+/// and 128 rows of an expert. Where sizes are such multiples (nearly everywhere but in gpt-oss) nothing.
+Bytes expert_padding(const Model& model, const Setting& setting) {
+  const Experts& experts = model.experts;
+  if (setting.weights.format != WeightFormat::mxfp4 || experts.num_experts == 0) return 0;
+  const bool is_whole = setting.expert_parallel > 1;
+  const std::int64_t held = is_whole ? experts.num_experts / setting.expert_parallel : experts.num_experts;
+  const std::int64_t width =
+      is_whole ? experts.intermediate_size : ceil_div(experts.intermediate_size, setting.tensor_parallel);
+  const std::int64_t padding = rounded_up(model.hidden_size, 256) * rounded_up(width, 128) - model.hidden_size * width;
+  const std::int64_t matrices = experts.num_layers * held * (model.weights.has_gated_mlp ? 3 : 2);
+  return static_cast<Bytes>(static_cast<double>(matrices) * static_cast<double>(padding) *
+                            bytes_per_weight(setting.weights.format));
+}
+
 /// Layers: stages differ by one at most.
 std::int64_t largest_stage(const Model& model, const Setting& setting) {
   return ceil_div(model.num_layers, setting.pipeline_parallel);
@@ -186,13 +205,14 @@ Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting) {
   const auto held = static_cast<Bytes>(largest_stage(model, setting));
   const auto ranks = static_cast<Bytes>(setting.tensor_parallel);
   const Bytes all = model.weight_bytes(setting.weights);
-  if (setting.expert_parallel == 1) return all * held / (ranks * layers);
+  const Bytes padding = expert_padding(model, setting) * held / layers;
+  if (setting.expert_parallel == 1) return all * held / (ranks * layers) + padding;
   const Experts& experts = model.experts;
   const std::int64_t matrices = model.weights.has_gated_mlp ? 3 : 2;
   const auto repeated = static_cast<Bytes>(
       static_cast<double>(experts.num_layers * matrices) * bytes_per_weight(setting.weights.format) *
       static_cast<double>(experts.shared_intermediate_size) * static_cast<double>(model.hidden_size));
-  return (all - repeated) * held / (ranks * layers) + repeated * held / layers;
+  return (all - repeated) * held / (ranks * layers) + repeated * held / layers + padding;
 }
 
 gpu::DecodeAttentionWork rank_attention(const kv::LayerAttention& layer, const Setting& setting) {

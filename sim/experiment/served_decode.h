@@ -50,6 +50,8 @@ namespace kvtide::experiment {
 /// Weights on the fullest of the GPUs that share the model: an equal part of the largest stage's layers, except that with
 /// expert_parallel the shared experts are whole on every rank of a stage. Approximations: routers and norms, repeated on
 /// every rank too, are divided; embedding and head are spread like layers.
+/// Experts in fp4 are as large as their kernels hold them: vLLM 0.10.1 loads gpt-oss-120b's 60.8 GiB into 65.97 (vllm-project/vllm#23278,
+/// 65.90 here), its Triton kernels into 64.4.
 /// Example, 4 ranks: 100 GB of weights, of which 4 GB shared experts: 25 GB cut, 96 / 4 + 4 = 28 GB whole.
 [[nodiscard]] Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting);
 

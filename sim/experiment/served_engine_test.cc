@@ -56,6 +56,37 @@ TEST(ServedEngine, WindowsAreStoredAtTheirLength) {
   EXPECT_EQ(entries * 8 * 8192, (std::int64_t{2} << 30) + (std::int64_t{5} << 26));
 }
 
+// vLLM 0.10.1 on one H100 loaded gpt-oss-120b into 65.97 GiB and had -2.14 GiB left for the cache (vllm-project/vllm#23278: 0.9 of the
+// memory, 1,024 sequences, 8,192 tokens a step); with 0.95 of it and 1,024 tokens a step another had 1.71 GiB, too little for the 131,072
+// positions of the model (#27508).
+TEST(ServedEngine, GptOssLeavesAnH100AsLittleAsTheLogsSay) {
+  Served served("gpt-oss-120b", 4096, "none");
+  EXPECT_NEAR(static_cast<double>(weight_bytes_per_gpu(served.model, served.run.setting)) / kGiB, 65.97, 0.1);
+  const auto left_gib = [&](double share, std::int64_t step_tokens) {
+    ServingSetting& engine = *served.run.setting.serving;
+    engine.memory_share = share;
+    engine.max_num_seqs = 1024;
+    engine.max_num_batched_tokens = step_tokens;
+    return memory_account(served.run, served.model, served.gpu.profile(), 1).kv_bytes() / kGiB;
+  };
+  EXPECT_NEAR(left_gib(0.9, 8192), -2.14, 0.7);
+  EXPECT_NEAR(left_gib(0.95, 1024), 1.71, 0.7);
+}
+
+// Mixtral's experts of 4,096 x 14,336 are multiples of 256 and 128.
+TEST(ServedEngine, OnlySizesThatKernelsDoNotTakeArePadded) {
+  Served served("mixtral-8x7b", 4096, "none");
+  served.run.setting.weights = served.model.stored_in(WeightFormat::mxfp4);
+  EXPECT_EQ(weight_bytes_per_gpu(served.model, served.run.setting),
+            served.model.weight_bytes(served.run.setting.weights));
+  // 2,880 / 8 = 360 rows of an expert become 384 on each of 8 ranks, 2,880 columns 3,072: 36 layers, 128 experts, 4.25 bits.
+  Served gpt_oss("gpt-oss-120b", 4096, "none");
+  gpt_oss.run.setting.tensor_parallel = 8;
+  const double stored = static_cast<double>(gpt_oss.model.weight_bytes(gpt_oss.run.setting.weights)) / 8;
+  EXPECT_NEAR(static_cast<double>(weight_bytes_per_gpu(gpt_oss.model, gpt_oss.run.setting)),
+              stored + 36.0 * 128 * 3 * (384 * 3072 - 360 * 2880) * 4.25 / 8, 1e3);
+}
+
 // The same with a byte an element in every layer: half of each, so that a window still counts five of an entry.
 TEST(ServedEngine, WindowsAreQuantizedWithTheRestWhereEveryEntryIs) {
   const Served served("gemma-3-12b", 32768, "{preset: fp8}");
