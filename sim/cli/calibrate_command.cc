@@ -46,6 +46,9 @@ Measured measured_of(const Arguments& arguments) {
     has_start_up |= log.compression.has_value();
     if (server.model.empty()) server.model = log.model;
     server.weights = log.weights.value_or(server.weights);
+    if (!log.unknown_weights.empty() && !arguments.has("weights")) {
+      measured.assumed.push_back(fmt::format("--weights (the log's {} is not known)", log.unknown_weights));
+    }
     server.tensor_parallel = log.tensor_parallel.value_or(server.tensor_parallel);
     server.max_num_seqs = log.max_num_seqs.value_or(server.max_num_seqs);
     server.max_num_batched_tokens = log.max_num_batched_tokens.value_or(server.max_num_batched_tokens);

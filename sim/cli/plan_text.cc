@@ -89,6 +89,8 @@ std::string candidate_json(const PlanOutcome& outcome, const Candidate& one) {
 
 std::string plan_verdict(const Plan& plan, const PlanOutcome& outcome) {
   std::string text = outcome.kv_limit.text() + "\n";
+  const WeightStorage& weights = outcome.policies.front().run.setting.weights;  // every policy's
+  if (weights != WeightStorage{}) text += fmt::format("Weights of {} in {}.\n", plan.model, to_string(weights));
   if (outcome.best < 0) {
     return text + fmt::format("No candidate of {} keeps the objectives and the loss bound (why: below).\n",
                               outcome.candidates.size());
@@ -230,11 +232,12 @@ std::string plan_json(const Plan& plan, const PlanOutcome& outcome,
                       const std::vector<planning::Variation>& variations) {
   const planning::KvLimit& limit = outcome.kv_limit;
   std::string text = fmt::format(
-      "{{\"name\": {}, \"goal\": {}, \"task\": {}, \"loss_mean_max\": {}, \"loss_worst_max\": {}, \"wanted_rate\": {}, "
+      "{{\"name\": {}, \"weights\": {}, \"goal\": {}, \"task\": {}, \"loss_mean_max\": {}, \"loss_worst_max\": {}, "
+      "\"wanted_rate\": {}, "
       "\"verdict\": {}, ",
-      quoted_text(plan.name), quoted_text(to_string(plan.goal)), quoted_text(plan.task),
-      json_figure(plan.loss.mean_max), json_figure(plan.loss.worst_max), json_figure(outcome.wanted_rate),
-      quoted_text(plan_verdict(plan, outcome)));
+      quoted_text(plan.name), quoted_text(to_string(outcome.policies.front().run.setting.weights)),
+      quoted_text(to_string(plan.goal)), quoted_text(plan.task), json_figure(plan.loss.mean_max),
+      json_figure(plan.loss.worst_max), json_figure(outcome.wanted_rate), quoted_text(plan_verdict(plan, outcome)));
   text += fmt::format(
       "\"kv_limit\": {{\"known\": {}, \"memory\": {}, \"bandwidth\": {}, \"rate\": {}, \"rate_unlimited\": {}, "
       "\"rate_free\": {}}}, ",

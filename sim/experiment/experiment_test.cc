@@ -230,12 +230,13 @@ TEST_F(ExperimentFile, WeightsAreThePublishedOnesUnlessSaid) {
     overrides.sets = {{"model", model}};
     return parse(more, overrides).runs.front().setting.weights;
   };
-  EXPECT_EQ(stored("deepseek-v3", ""), (WeightStorage{WeightFormat::fp8_block, false}));
+  EXPECT_EQ(stored("deepseek-v3", ""), (WeightStorage{.format = WeightFormat::fp8_block}));
   EXPECT_EQ(stored("deepseek-v3", "weights: bf16"), WeightStorage{});
-  EXPECT_EQ(stored("gpt-oss-20b", "weights: published"), (WeightStorage{WeightFormat::mxfp4, true}));
-  EXPECT_EQ(stored("gpt-oss-20b", "weights: fp8"), (WeightStorage{WeightFormat::fp8, false}));
+  EXPECT_EQ(stored("gpt-oss-20b", "weights: published"),
+            (WeightStorage{.format = WeightFormat::mxfp4, .keeps_attention = true}));
+  EXPECT_EQ(stored("gpt-oss-20b", "weights: fp8"), (WeightStorage{.format = WeightFormat::fp8}));
   EXPECT_EQ(stored("llama-3.1-8b", ""), WeightStorage{});
-  EXPECT_EQ(stored("llama-3.1-8b", "weights: mxfp4"), (WeightStorage{WeightFormat::mxfp4, false}));
+  EXPECT_EQ(stored("llama-3.1-8b", "weights: mxfp4"), (WeightStorage{.format = WeightFormat::mxfp4}));
   EXPECT_THAT(error_of("weights: fp9"), HasSubstr("weights: expected one of published, bf16, fp8"));
 }
 

@@ -56,7 +56,7 @@ void add_time(const Setting& setting, const gpu::GpuProfile& profile, std::vecto
                                profile.name, profile.kernels.name));
   }
   const gpu::OperandFormat format = gpu::executed_format(profile, operand_format(setting.weights.format));
-  if (is_measured(profile) && !has_measured_gemm(profile, format)) {
+  if (!has_measured_gemm(profile, format)) {
     said.push_back(fmt::format("no measured kernel multiplies {} weights on {}: times of the nearest kernels",
                                to_string(setting.weights.format), profile.name));
   }

@@ -38,7 +38,7 @@ Bytes expert_padding(const Model& model, const Setting& setting) {
   const std::int64_t padding = rounded_up(model.hidden_size, 256) * rounded_up(width, 128) - model.hidden_size * width;
   const std::int64_t matrices = experts.num_layers * held * (model.weights.has_gated_mlp ? 3 : 2);
   return static_cast<Bytes>(static_cast<double>(matrices) * static_cast<double>(padding) *
-                            bytes_per_weight(setting.weights.format));
+                            bytes_per_weight(setting.weights));
 }
 
 /// Layers: stages differ by one at most.
@@ -210,7 +210,7 @@ Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting) {
   const Experts& experts = model.experts;
   const std::int64_t matrices = model.weights.has_gated_mlp ? 3 : 2;
   const auto repeated = static_cast<Bytes>(
-      static_cast<double>(experts.num_layers * matrices) * bytes_per_weight(setting.weights.format) *
+      static_cast<double>(experts.num_layers * matrices) * bytes_per_weight(setting.weights) *
       static_cast<double>(experts.shared_intermediate_size) * static_cast<double>(model.hidden_size));
   return (all - repeated) * held / (ranks * layers) + repeated * held / layers + padding;
 }

@@ -16,8 +16,8 @@ namespace {
 
 /// Of all layers that keep the whole context, else of all windows.
 double entry_bytes(const Model& model, double entry_share) {
-  const auto growing = static_cast<double>(model.kv_bytes_per_token_growing());
-  return growing > 0 ? growing * entry_share : static_cast<double>(model.kv_bytes_per_token());
+  const Bytes growing = model.kv_bytes_per_token_growing();
+  return static_cast<double>(growing > 0 ? growing : model.kv_bytes_per_token()) * entry_share;
 }
 
 /// Of a GPU of the stage with most layers, which is full first.

@@ -100,11 +100,16 @@ TEST(ServedEngine, WindowsAreQuantizedWithTheRestWhereEveryEntryIs) {
   }
 }
 
-// Mistral's first model has a window of 4,096 in all of its layers.
+// Mistral's first model has a window of 4,096 in all of its layers: 131,072 B a token, or half of it.
 TEST(ServedEngine, AModelOfWindowsAloneHasThemQuantized) {
   const Served plain("mistral-7b-v0.1", 8192, "none"), fp8("mistral-7b-v0.1", 8192, "{preset: fp8}");
   EXPECT_EQ(plain.growth.window_weight, 1);
-  EXPECT_NEAR(fp8.growth.window_weight, 0.5, 0.001);
+  EXPECT_NEAR(fp8.growth.window_weight, 1, 0.001);
+  const auto token_bytes = [](const Served& served) {
+    return memory_account(served.run, served.model, served.gpu.profile(), served.share.bytes).kv_bytes_per_token;
+  };
+  EXPECT_EQ(token_bytes(plain), 131072);
+  EXPECT_NEAR(token_bytes(fp8), 65536, 100);
 }
 
 // A token of Llama-3.1-8B is 4,096 B a layer. Of 32 layers on 31 stages one stage holds 2 and is full first; on 3 stages 11.

@@ -28,9 +28,10 @@ struct TileShape {
 };
 // Output tiles that CUTLASS and cuBLAS are compiled for on these GPUs, the narrow ones for few rows or columns: a library
 // computes a product or its transpose.
-constexpr std::array kTiles{TileShape{32, 64},  TileShape{32, 128},  TileShape{64, 32},  TileShape{64, 64},
-                            TileShape{128, 32}, TileShape{64, 128},  TileShape{128, 64}, TileShape{128, 128},
-                            TileShape{64, 256}, TileShape{128, 256}, TileShape{256, 128}};
+constexpr std::array kTiles{TileShape{16, 64},  TileShape{16, 128},  TileShape{32, 64},  TileShape{32, 128},
+                            TileShape{64, 32},  TileShape{64, 64},   TileShape{128, 32}, TileShape{64, 128},
+                            TileShape{128, 64}, TileShape{128, 128}, TileShape{64, 256}, TileShape{128, 256},
+                            TileShape{256, 128}};
 
 /// Bytes and rates of one call.
 struct Call {
@@ -39,7 +40,8 @@ struct Call {
   double weight_bytes = 0;
   double activation_stream = 0;  ///< B/s that one SM loads
   double weight_stream = 0;
-  double tensor = 0;  ///< FLOP/s of one SM
+  double tensor = 0;      ///< FLOP/s of one SM
+  double conversion = 0;  ///< seconds of one SM for a weight
   double memory_time = 0;
 };
 
@@ -72,7 +74,8 @@ double best_body(const GpuProfile& profile, const GemmKernel& kernel, const Call
       if (parts > 1 && call.k / split < static_cast<double>(kShortestPart)) break;
       const double own_k = std::ceil(call.k / split);
       const double columns = std::min(tile_n, call.n);  // rows and columns beyond the matrix are computed, not loaded
-      const double arithmetic = own_k * 2 * tile_m * tile_n / call.tensor;
+      const double products = own_k * 2 * tile_m * tile_n / call.tensor;
+      const double arithmetic = std::max(products, own_k * tile_n * call.conversion);
       const double load = own_k * (std::min(tile_m, call.m) * call.activation_bytes / call.activation_stream +
                                    columns * call.weight_bytes / call.weight_stream);
       const double waves = std::ceil(num_tiles * split / sms) * (kernel.task_time + std::max(arithmetic, load));
@@ -113,6 +116,7 @@ KernelTime time_gemm(const GpuProfile& profile, MemoryModel& memory, const GemmW
   const auto latency = [&](double hits) { return hits * profile.l2_latency + (1 - hits) * profile.memory_latency; };
   call.activation_stream = static_cast<double>(kernel.bytes_in_flight) / latency(hit_rate);
   call.weight_stream = static_cast<double>(kernel.bytes_in_flight) / latency(weight_hit_rate);
+  if (kernel.converted_per_cycle > 0) call.conversion = 1 / (kernel.converted_per_cycle * profile.clock);
   call.tensor = tensor_rate(profile, work.format) * kernel.tensor_efficiency / sms;
 
   const double body = best_body(profile, kernel, call);

@@ -34,6 +34,9 @@ GemmKernel read_gemm_kernel(const config::Value& map, std::vector<ProfileFact>& 
     kernel.max_splits = 8;
   }
   if (map.at("smallest_tile").exists()) kernel.smallest_tile = facts.integer("smallest_tile", 1, 128);
+  if (map.at("converted_per_cycle").exists()) {
+    kernel.converted_per_cycle = facts.number("converted_per_cycle", 1, 4096);
+  }
   if (map.at("pass_bytes").exists()) {
     kernel.pass_bytes = facts.quantity("pass_bytes", {.dimension = Dimension::size, .fallback = {}, .max = 1e6});
     kernel.row_time = facts.quantity("row_time", seconds());

@@ -29,6 +29,7 @@ struct GemmKernel {
   double combine_time = 0;          ///< second kernel that sums the parts of a split k; only when it is split
   std::int64_t max_splits = 1;      ///< parts of k
   std::int64_t smallest_tile = 32;  ///< rows and columns of a tile are at least this (block-scaled formats: 128)
+  double converted_per_cycle = 0;   ///< weights that an SM brings to 16 bits in a clock, once a tile; 0: hidden
   double tensor_efficiency = 0;     ///< of the tensor throughput in a full wave of tiles, 0..1
   Bytes bytes_in_flight = 0;        ///< per SM, of operands requested and not yet returned
   double pass_bytes = 0;            ///< moved for each activation element by the kernels that quantize activations

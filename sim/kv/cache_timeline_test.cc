@@ -341,10 +341,12 @@ TEST(Attention, OverAWindowIsOverFp8WhereEveryEntryIs) {
     for (const LayerAttention& layer : timeline.attention()) entries[layer.kind.window > 0] = fp8_of(layer).entries;
     return entries;
   };
-  EXPECT_EQ(fp8_by_window({}), (std::map<bool, std::int64_t>{{false, 100}, {true, 48}}));
+  EXPECT_EQ(fp8_by_window({}), (std::map<bool, std::int64_t>{{false, 100}, {true, 0}}));
   setting.window = 8;
   EXPECT_EQ(fp8_by_window({}), (std::map<bool, std::int64_t>{{false, 64}, {true, 0}}));
   setting.window = 0;
+  setting.block_size = 1;
+  EXPECT_EQ(fp8_by_window({}), (std::map<bool, std::int64_t>{{false, 100}, {true, 48}}));
   setting.stages.insert(setting.stages.begin(), newest());
   EXPECT_EQ(fp8_by_window({})[true], 0);
   setting.stages.erase(setting.stages.begin());

@@ -133,7 +133,9 @@ std::vector<std::int64_t> DistinctLayer::served_heads(std::size_t distinct_head)
 bool quantizes_every_entry(const Compression& setting) {
   const auto* quantize = setting.stages.size() == 1 ? std::get_if<Quantize>(&setting.stages.front()) : nullptr;
   const bool is_protected = setting.sinks > 0 || setting.window > 0 || !setting.anchors.empty();
-  return quantize != nullptr && quantize->residual == 0 && !is_protected;
+  const bool waits =
+      quantize != nullptr && (quantize->residual > 0 || (setting.block_size > 1 && setting.protects_filling_block));
+  return quantize != nullptr && !waits && !is_protected;
 }
 
 bool is_compressed(const LayerKind& kind, const Compression& setting) {

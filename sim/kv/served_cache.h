@@ -55,7 +55,7 @@ struct ServedCache {
 [[nodiscard]] bool is_compressible(const LayerKind& kind);
 
 /// Whether entries are stored in another format as they come, and nothing else happens to them: so do engines in every layer, windows
-/// included. One quantize stage, without a residual or protected positions.
+/// included. One quantize stage that waits for no block and no residual, and no protected positions.
 [[nodiscard]] bool quantizes_every_entry(const Compression& setting);
 
 /// Whether the setting's stages apply to layers of this kind: is_compressible(), and windows under quantizes_every_entry().

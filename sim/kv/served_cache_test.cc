@@ -172,6 +172,7 @@ Compression unprotected(const std::vector<Stage>& stages) {
   Compression setting;
   setting.sinks = 0;
   setting.window = 0;
+  setting.block_size = 1;
   setting.stages = stages;
   return setting;
 }
@@ -212,6 +213,11 @@ TEST(ServedCache, EveryEntryIsQuantizedWhereNothingElseHappens) {
   setting.sinks = 0;
   setting.window = 1;
   EXPECT_FALSE(quantizes_every_entry(setting));
+  setting = unprotected({Quantize{}});
+  setting.block_size = 2;  // a block waits until it is full
+  EXPECT_FALSE(quantizes_every_entry(setting));
+  setting.protects_filling_block = false;
+  EXPECT_TRUE(quantizes_every_entry(setting));
   EXPECT_FALSE(quantizes_every_entry(unprotected({Quantize{.residual = 1}})));
   EXPECT_FALSE(quantizes_every_entry(unprotected({Evict{}, Quantize{}})));
   EXPECT_FALSE(quantizes_every_entry(unprotected({})));

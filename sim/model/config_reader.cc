@@ -323,7 +323,7 @@ Model read_config(const Value& root, const std::optional<Value>& quant_file, con
   if (text.path() != root.path()) places.push_back(text);
   if (quant_file) places.push_back(*quant_file);
   model.kv_format = read_kv_format(places);
-  model.published_weights = read_published_weights(places);
+  model.published_weights = read_published_weights(places, model.num_layers);
   if (const Value published = root.at("_published_weights"); published.exists()) {
     const auto format = weight_format(published.as_choice(weight_format_names(), "bf16"));
     if (format) model.published_weights = {to_string(*format), model.stored_in(*format)};

@@ -160,13 +160,13 @@ std::uint64_t Model::num_active_parameters() const {
 
 Bytes Model::weight_bytes(const WeightStorage& storage) const {
   const std::uint64_t all = num_parameters(), narrow = std::min(all, narrow_parameters(*this, storage));
-  const double bytes = static_cast<double>(narrow) * bytes_per_weight(storage.format);
+  const double bytes = static_cast<double>(narrow) * bytes_per_weight(storage);
   (void)checked_product(all, 2, "weight bytes");  // narrow ones take less
   return 2 * (all - narrow) + static_cast<Bytes>(bytes);
 }
 
 WeightStorage Model::stored_in(WeightFormat format) const {
-  return {format, format == WeightFormat::mxfp4 && experts.num_experts > 0};
+  return {.format = format, .keeps_attention = format == WeightFormat::mxfp4 && experts.num_experts > 0};
 }
 
 }  // namespace kvtide

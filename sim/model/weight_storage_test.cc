@@ -76,6 +76,11 @@ TEST(WeightStorage, ModulesThatAreLeftOutMayBeThoseOfAttention) {
   };
   EXPECT_TRUE(keeps(R"(["lm_head", "model.layers.*.self_attn"])"));
   EXPECT_FALSE(keeps(R"(["lm_head", "gate"])"));
+  EXPECT_TRUE(keeps(R"(["re:.*self_attn.*"])"));
+  // Of 4 layers three are most and two are not; what sees or predicts is no layer of the language model, nor is the fifth.
+  EXPECT_TRUE(keeps(R"(["model.layers.0.self_attn.*", "model.layers.1.self_attn.*", "model.layers.3.self_attn.*"])"));
+  EXPECT_FALSE(keeps(R"(["model.layers.0.self_attn.*", "model.layers.1.self_attn.*", "model.layers.4.self_attn.*"])"));
+  EXPECT_FALSE(keeps(R"(["vision_tower.vision_model.encoder.self_attn.q_proj", "mtp.self_attn"])"));
   EXPECT_FALSE(keeps("null"));
 }
 
@@ -86,6 +91,9 @@ TEST(WeightStorage, WordsOfServingStacksMeanAFormat) {
   EXPECT_EQ(weight_format_of_word("FP8_BLOCK_SCALES"), WeightFormat::fp8_block);
   EXPECT_EQ(weight_format_of_word("w8a8_fp8"), WeightFormat::fp8);
   EXPECT_EQ(weight_format_of_word("W8A8_INT8"), WeightFormat::w8a8);
+  EXPECT_EQ(weight_format_of_word("gptq-3bit"), std::nullopt);
+  EXPECT_EQ(weight_format_of_word("W4A16_MXFP4"), WeightFormat::mxfp4);
+  EXPECT_EQ(weight_format_of_word("mxfp8"), std::nullopt);
   EXPECT_EQ(weight_format_of_word("q4_k_m"), std::nullopt);
   EXPECT_EQ(weight_format_of_word(""), std::nullopt);
   for (const std::string& name : weight_format_names()) EXPECT_EQ(to_string(*weight_format(name)), name);
@@ -96,11 +104,30 @@ TEST(WeightStorage, WordsOfServingStacksMeanAFormat) {
 TEST(WeightStorage, LinearLayersAreNarrowAndTheRestHasTwoBytes) {
   const Model model = load_text(small("llama", ""));
   EXPECT_EQ(model.weight_bytes(), 2u * 583808);
-  EXPECT_EQ(model.weight_bytes({WeightFormat::fp8}), 557056u + 2 * 26752);
+  EXPECT_EQ(model.weight_bytes({.format = WeightFormat::fp8}), 557056u + 2 * 26752);
   // A 16-bit scale and a 4-bit zero for 128: 557,056 / 2 + 557,056 x 2.5 / 128 = 289,408.
-  EXPECT_EQ(model.weight_bytes({WeightFormat::w4a16}), 289408u + 2 * 26752);
-  EXPECT_EQ(model.weight_bytes({WeightFormat::nvfp4}), 557056u * 9 / 16 + 2 * 26752);
-  EXPECT_EQ(model.weight_bytes({WeightFormat::fp8, true}), 4u * 98304 + 2 * (583808 - 4 * 98304));
+  EXPECT_EQ(model.weight_bytes({.format = WeightFormat::w4a16}), 289408u + 2 * 26752);
+  EXPECT_EQ(model.weight_bytes({.format = WeightFormat::nvfp4}), 557056u * 9 / 16 + 2 * 26752);
+  EXPECT_EQ(model.weight_bytes({.format = WeightFormat::fp8, .keeps_attention = true}),
+            4u * 98304 + 2 * (583808 - 4 * 98304));
+}
+
+// Kimi-K2-Thinking's way: int4 in symmetric groups of 32, 4.5 bits a weight. AWQ's zero points make 4.625 of groups of 32, 4.15625 of 128.
+TEST(WeightStorage, SmallGroupsOfInt4HaveMoreScales) {
+  const auto bytes = [](const std::string& quantization) { return bytes_per_weight(*published(quantization).storage); };
+  EXPECT_EQ(bytes(R"({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights":
+                     {"num_bits": 4, "type": "int", "group_size": 32, "symmetric": true}}}})"),
+            4.5 / 8);
+  EXPECT_EQ(bytes(R"({"quant_method": "awq", "bits": 4, "group_size": 32})"), 4.625 / 8);
+  EXPECT_EQ(bytes(R"({"quant_method": "gptq", "bits": 4})"), 4.15625 / 8);
+  EXPECT_EQ(bytes(R"({"quant_method": "gptq", "bits": 4, "group_size": -1})"), 4.15625 / 8);
+  EXPECT_EQ(to_string(*published(R"({"quant_method": "awq", "bits": 4, "group_size": 32})").storage),
+            "w4a16, groups of 32");
+}
+
+TEST(WeightStorage, AWordThatIsNotUnderstoodIsShownWithoutControls) {
+  EXPECT_EQ(published(R"({"quant_method": "a\u001b[31mb"})").name, "a[31mb");
+  EXPECT_EQ(published("{\"quant_method\": \"" + std::string(1000, 'x') + "\"}").name, std::string(40, 'x') + "...");
 }
 
 TEST(WeightStorage, Mxfp4LeavesAttentionBesideExperts) {

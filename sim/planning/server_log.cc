@@ -60,6 +60,7 @@ ServerLog read_server_log(const std::string& text, const std::string& name) {
     log.model = shipped_model(started.model);
     // A start-up names its model; then a type that it does not name is the engine's default.
     if (!started.model.empty() || started.compression != "none") log.compression = started.compression;
+    log.unknown_weights = started.unknown_weights;
     if (started.weights) log.weights = to_string(*started.weights);
     if (started.tensor_parallel > 1) log.tensor_parallel = started.tensor_parallel;
     log.max_num_seqs = started.engine.max_num_seqs;

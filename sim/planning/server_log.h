@@ -20,6 +20,7 @@ namespace kvtide::planning {
 struct ServerLog {
   std::string model;                   ///< shipped, that the log's means; empty: not said, or none
   std::optional<std::string> weights;  ///< as `weights:` of an experiment, where they are not as published
+  std::string unknown_weights;         ///< a format that is said and not known here
   std::optional<std::int64_t> tensor_parallel, max_num_seqs, max_num_batched_tokens;
   std::optional<std::string> compression;  ///< of its cache, as `compression:` of an experiment; none: no start-up read
   std::vector<MeasuredRun> decodes;        ///< at most 400, evenly picked

@@ -44,6 +44,20 @@ TEST(ServerLog, TheStartUpTellsTheCachesType) {
   EXPECT_EQ(read_server_log(quantized + lines, "log").compression, "{preset: fp8}");
 }
 
+TEST(ServerLog, TheStartUpTellsWhatItsWeightsAreStoredIn) {
+  const std::string lines = stats(0, 512, 16, 0, 10) + stats(0, 512, 16, 0, 10);
+  const auto with = [&](const std::string& quantization) {
+    std::string start = kStart;
+    if (!quantization.empty()) start.insert(start.find("'max_num_seqs'"), "'quantization': '" + quantization + "', ");
+    return read_server_log(start + lines, "log");
+  };
+  EXPECT_EQ(with("").weights, std::nullopt);
+  EXPECT_EQ(with("fp8").weights, "fp8");
+  EXPECT_EQ(with("awq_marlin").weights, "w4a16");
+  EXPECT_EQ(with("bitsandbytes").weights, std::nullopt);
+  EXPECT_EQ(with("bitsandbytes").unknown_weights, "bitsandbytes");
+}
+
 TEST(ServerLog, StepsWithPromptsOrQueuesOrChangesAreLeftOut) {
   const std::string busy = stats(100, 512, 16, 0, 10) + stats(0, 512, 16, 3, 10) + stats(0, 500, 15, 0, 10);
   try {

@@ -116,33 +116,47 @@ ServingSetting serving_of(const ImportedEngine& engine) {
   return serving;
 }
 
-/// What the stack's option says of the weights, else the checkpoint's name.
+/// What a checkpoint's name says of its weights; empty: nothing.
+std::string format_in_name(const std::string& model) {
+  std::string name = lower_case(model);
+  if (const std::size_t slash = name.find_last_of('/'); slash != std::string::npos) name.erase(0, slash + 1);
+  // A word that another holds stands behind it.
+  for (const char* part : {"awq",  "gptq",  "mxfp8",     "nvfp4", "mxfp4", "fp8", "fp4",   "w4a16",   "w4a8",
+                           "w8a8", "w8a16", "autoround", "int4",  "int8",  "bnb", "-4bit", "-8bit",   "q2_k",
+                           "q3_k", "q4_",   "q5_",       "q6_k",  "q8_0",  "iq4", "bf16",  "bfloat16"}) {
+    if (const std::size_t at = name.find(part); at != std::string::npos) return name.substr(at);
+  }
+  return "";
+}
+
+/// What the stack's option says of the weights, else the checkpoint's name: options name the program that packed them ("gptq",
+/// "compressed-tensors"), names the bits.
 void read_weights(const StackText& text, Imported& imported) {
-  std::string format;
-  if (text.is_true({"load_in_4bit"})) format = "4 bits";
-  if (text.is_true({"load_in_8bit"})) format = "8 bits";
-  if (const auto option = text.value({"quantization", "q", "quant_method", "quant_algo"});
-      option && *option != "None" && *option != "null" && *option != "none") {
-    format = *option;
+  std::string option;
+  if (text.is_true({"load_in_4bit"})) option = "4 bits";
+  if (text.is_true({"load_in_8bit"})) option = "8 bits";
+  if (const auto given = text.value({"quantization", "q", "quant_method", "quant_algo"});
+      given && *given != "None" && *given != "null" && *given != "none") {
+    option = *given;
   }
-  const std::string name = lower_case(imported.model);
-  for (const char* part : {"awq", "gptq",  "fp8",   "nvfp4", "mxfp4", "w4a16", "w8a8", "w8a16", "int4", "int8",
-                           "bnb", "-4bit", "-8bit", "q2_k",  "q3_k",  "q4_",   "q5_",  "q6_k",  "q8_0", "iq4"}) {
-    if (format.empty() && name.find(part) != std::string::npos) format = name.substr(name.find(part));
-  }
-  if (format.empty()) return;
-  imported.weights = weight_format_of_word(format);
-  if (imported.weights) return;
+  const std::string named = format_in_name(imported.model);
+  imported.weights = weight_format_of_word(option);
+  const bool is_packer = imported.weights == WeightFormat::w4a16 && !named.empty();
+  if (!imported.weights || is_packer) imported.weights = weight_format_of_word(named);
+  if (is_packer && !imported.weights) imported.weights = WeightFormat::w4a16;
+  if (imported.weights || (option.empty() && named.empty())) return;
+  imported.unknown_weights = option.empty() ? named : option;
   imported.left_out.push_back(
       fmt::format("weights in {}, which is not known here: they are as the model publishes them, so memory for the "
                   "cache and times of steps differ",
-                  format));
+                  imported.unknown_weights));
 }
 
-/// Of the served model: a checkpoint that is published in fewer bits is served so, whatever word a stack has for it.
+/// Of the served model. A checkpoint is served as it is published where the stack's word only says so less exactly (fp8 of blocks).
 WeightStorage served_weights(const Model& model, const Imported& imported) {
   const WeightStorage published = model.published_weights.storage.value_or(WeightStorage{});
-  if (!imported.weights || published != WeightStorage{}) return published;
+  const bool is_coarser = imported.weights == WeightFormat::fp8 && published.format == WeightFormat::fp8_block;
+  if (!imported.weights || is_coarser || *imported.weights == published.format) return published;
   return model.stored_in(*imported.weights);
 }
 

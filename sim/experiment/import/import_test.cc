@@ -221,13 +221,19 @@ TEST(ImportWeights, FormatIsThatOfTheOptionElseOfTheName) {
   EXPECT_EQ(weights("vllm serve M --quantization awq_marlin"), WeightFormat::w4a16);
   EXPECT_EQ(weights("vllm serve org/M-AWQ"), WeightFormat::w4a16);
   EXPECT_EQ(weights("vllm serve org/M-GPTQ-Int8"), WeightFormat::w8a16);
+  EXPECT_EQ(weights("vllm serve org/M-GPTQ-Int8 --quantization gptq_marlin"), WeightFormat::w8a16);
+  EXPECT_EQ(weights("vllm serve org/M-GPTQ --quantization gptq_marlin"), WeightFormat::w4a16);
+  EXPECT_EQ(weights("vllm serve org/M-FP8-dynamic --quantization compressed-tensors"), WeightFormat::fp8);
+  EXPECT_EQ(weights("vllm serve nvidia/M-FP4"), WeightFormat::nvfp4);
+  EXPECT_EQ(weights("vllm serve /models/fp8/M"), std::nullopt);
   EXPECT_EQ(weights("vllm serve org/M-AWQ --quantization fp8"), WeightFormat::fp8);
   EXPECT_EQ(weights("sglang --model-path M --quantization w8a8_int8"), WeightFormat::w8a8);
   EXPECT_EQ(weights("vllm serve meta-llama/Llama-3.1-8B --quantization None"), std::nullopt);
 }
 
 TEST(ImportWeights, FormatsThatAreNotKnownAreTold) {
-  for (const char* text : {"llama-server -m m-Q4_K_M.gguf", "vllm serve M --quantization bitsandbytes"}) {
+  for (const char* text : {"llama-server -m m-Q4_K_M.gguf", "vllm serve M --quantization bitsandbytes",
+                           "vllm serve M-W4A8", "vllm serve org/M-MXFP8"}) {
     EXPECT_THAT(imported(text).left_out, Contains(HasSubstr("weights in"))) << text;
     EXPECT_EQ(imported(text).weights, std::nullopt) << text;
   }
@@ -241,6 +247,10 @@ TEST(ImportWeights, ExperimentHasWhatTheModelIsNotPublishedIn) {
   };
   EXPECT_THAT(yaml("vllm serve meta-llama/Llama-3.1-8B-Instruct-AWQ"), HasSubstr("\nweights: w4a16\n"));
   EXPECT_THAT(yaml("vllm serve deepseek-ai/DeepSeek-V3 --quantization fp8 -tp 8"), Not(HasSubstr("weights:")));
+  EXPECT_THAT(yaml("vllm serve deepseek-ai/DeepSeek-V3-AWQ --quantization awq_marlin -tp 8"),
+              HasSubstr("\nweights: w4a16\n"));
+  EXPECT_THAT(yaml("vllm serve unsloth/gpt-oss-120b-BF16"), HasSubstr("\nweights: bf16\n"));
+  EXPECT_THAT(yaml("vllm serve openai/gpt-oss-120b --quantization mxfp4"), Not(HasSubstr("weights:")));
   EXPECT_THAT(yaml("vllm serve meta-llama/Llama-3.1-8B"), Not(HasSubstr("weights:")));
 }
 

@@ -33,6 +33,7 @@ struct Imported {
   bool has_expert_parallel = false;
   ImportedEngine engine;
   std::optional<WeightFormat> weights;      ///< none: as published
+  std::string unknown_weights;              ///< a format that the stack or the name says and nothing here has
   std::optional<std::int64_t> pool_tokens;  ///< that the engine's cache holds, as its log says
   std::string compression = "none";         ///< the value of `compression:`, one line of YAML
   std::vector<std::string> loses;           ///< what the stack does that loses information
