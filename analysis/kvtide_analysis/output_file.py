@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import tempfile
@@ -34,15 +35,27 @@ def write_whole(path: str, content: bytes) -> None:
         return
     handle, partial = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=os.path.basename(path) + ".partial-")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        file = os.fdopen(handle, "wb")
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+        with contextlib.suppress(InterruptedError):  # closed all the same, and what was written is on the disk
+            file.close()
         os.chmod(partial, 0o666 & ~_umask())
-        os.replace(partial, path)
+        _replace(partial, path)
     except BaseException:
         os.unlink(partial)
         raise
+
+
+def _replace(source: str, target: str) -> None:
+    """os.replace, again where a signal interrupts it: Python does so for reads and writes alone."""
+    while True:
+        try:
+            os.replace(source, target)
+            return
+        except InterruptedError:
+            continue
 
 
 def _umask() -> int:

@@ -44,7 +44,7 @@ def is_plan(path: str) -> bool:
     try:
         with h5py.File(path) as file:
             return "candidates" in file
-    except OSError:
+    except (OSError, RuntimeError):  # the latter where a read fails
         return False
 
 
@@ -66,7 +66,7 @@ def read_plan(path: str) -> Plan:
             return Plan(str(attrs["title"]), str(attrs["goal"]), int(attrs["best"]), float(attrs["loss_worst_max"]), pd.DataFrame(table),
                         str(attrs.get("verdict", "")), str(attrs.get("plan_yaml", "")),
                         {name: attrs[name] for name in PROVENANCE if name in attrs})
-    except (OSError, KeyError) as error:
+    except (OSError, RuntimeError, KeyError) as error:
         raise ResultsError(f"{path}: not a file of kvtide plan: {error}") from error
 
 

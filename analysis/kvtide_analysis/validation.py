@@ -21,7 +21,7 @@ def read_columns(path: str, group: str) -> dict[str, np.ndarray]:
             if group not in file:
                 raise ResultsError(f"{path}: no /{group}: not a file of kvtide validate")
             return {name: data.asstr()[...] if h5py.check_string_dtype(data.dtype) else data[...] for name, data in file[group].items()}
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         raise ResultsError(f"{path}: {error}") from error
 
 

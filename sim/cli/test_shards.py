@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 
+import h5py
 import pytest
 
 from test_command_line import experiment
@@ -111,6 +112,21 @@ def test_a_damaged_shard_is_named(tmp_path):
     part.write_bytes(content[: len(content) // 2])
     done = kvtide("merge", tmp_path / "m.h5", part)
     assert done.returncode == 2 and "part.h5" in done.stderr
+
+
+# Mutated bytes had given an array of five values two dimensions: merging ended in "a mistake in kvtide".
+@pytest.mark.parametrize("change", [lambda names: names.replace("(", "(loss/position,", 1), lambda names: names.replace("position)", "nowhere)", 1)])
+def test_an_array_that_does_not_fit_its_dimensions_is_named(tmp_path, change):
+    part = tmp_path / "part.h5"
+    assert kvtide("run", experiment(tmp_path, SWEEP), "-o", part, "--quiet", env=plain()).returncode == 0
+    with h5py.File(part, "r+") as file:
+        run = next(iter(file["runs"].values()))
+        names = run.attrs["array_paths"]
+        assert change(names) != names
+        run.attrs["array_paths"] = change(names)
+    done = kvtide("merge", tmp_path / "m.h5", part)
+    assert done.returncode == 2 and "part.h5" in done.stderr and "mistake" not in done.stderr
+    assert "values for dimensions" in done.stderr or "no dimension" in done.stderr
 
 
 def test_doctor_lists_what_it_found():

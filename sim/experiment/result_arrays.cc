@@ -77,6 +77,27 @@ ResultArray read_array(const InputFile& file, const std::string& group, const st
   return array;
 }
 
+std::size_t size_of(const auto& values) {
+  return std::visit([](const auto& each) { return each.size(); }, values);
+}
+
+/// An array has as many values as its dimensions say.
+void check_size(const InputFile& file, const std::string& group, const ResultArray& array, const RunResult& result) {
+  double expected = 1;
+  for (const std::string& name : array.dimensions) {
+    const auto dimension = std::ranges::find(result.dimensions, name, &ResultDimension::path);
+    if (dimension == result.dimensions.end()) {
+      throw InputError(
+          fmt::format("{}: {}: no dimension {} in this run", file.path(), path_in(group, array.path), name));
+    }
+    expected *= static_cast<double>(size_of(dimension->values));
+  }
+  if (static_cast<double>(size_of(array.values)) != expected) {
+    throw InputError(fmt::format("{}: {}: {} values for dimensions of {:.0f}", file.path(), path_in(group, array.path),
+                                 size_of(array.values), expected));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> split_lines(const std::string& text) {
@@ -119,6 +140,7 @@ void read_arrays(const InputFile& file, const std::string& group, RunResult& res
   }
   for (const std::string& entry : split_lines(file.string_attribute(object_of(group), "array_paths"))) {
     result.arrays.push_back(read_array(file, group, entry));
+    check_size(file, group, result.arrays.back(), result);
   }
 }
 
