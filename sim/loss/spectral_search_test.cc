@@ -103,6 +103,18 @@ TEST(LombScargle, PureWaveExplainsEverything) {
   EXPECT_EQ(search_lomb_scargle(at, std::vector<double>(50, 1.0), 10).p, 1);
 }
 
+// Places that crowd on an eighth of the cycle, where sine and cosine go together: the wave as long as the extent, which is on the grid,
+// still explains everything, and no other does.
+TEST(LombScargle, CrowdedPlacesMixNoSineWithCosine) {
+  std::vector<double> at, values;
+  for (int place = 0; place <= 10; ++place) at.push_back(place);
+  for (const double place : {23.0, 41.0, 60.0, 80.0}) at.push_back(place);
+  for (const double place : at) values.push_back(std::cos(2 * std::numbers::pi * place / 80 + 0.7));
+  const SpectralLine line = search_lomb_scargle(at, values, 20);
+  EXPECT_NEAR(line.power, 1, 1e-9);
+  EXPECT_NEAR(line.period, 80, 1e-6);
+}
+
 // N = 5, z = 0.5, W = 1 x sqrt(4 pi / (4 pi)) = 1: single = 0.5; gamma = sqrt(2/5) Gamma(2.5) / Gamma(2) = 0.63246 * 1.32934 = 0.84075;
 // tau = 0.84075 * sqrt(0.5) * sqrt(0.5 * 4 * 0.5) = 0.59450; 1 - 0.5 exp(-0.59450) = 0.72408.
 TEST(Baluev, BoundByHand) {
