@@ -212,11 +212,10 @@ void warn(const Run& run, const Model& model, std::set<std::string>& warnings) {
   std::int64_t num_windows = 0;
   for (const LayerKind& kind : model.layers) num_windows += kind.window > 0 ? kind.count : 0;
   if (num_windows > 0 && quantizes(setting.compression) && !kv::quantizes_every_entry(setting.compression)) {
-    warnings.insert(
-        fmt::format("quantize leaves {} of the {} layers of {} at 16 bits: beside protected positions, a residual or "
-                    "other stages a window is "
-                    "stored as it is",
-                    num_windows, model.num_layers, model.name));
+    warnings.insert(fmt::format(
+        "quantize leaves {} of the {} layers of {} at 16 bits: beside protected positions, a residual or other stages "
+        "a window is stored as it is",
+        num_windows, model.num_layers, model.name));
   }
   if (setting.compression.block_size > setting.context_tokens) {
     warnings.insert(fmt::format(

@@ -52,12 +52,18 @@ bool keeps_attention(const Value& quantization, std::int64_t num_layers) {
   return 2 * std::ssize(layers) > num_layers;
 }
 
+/// Of compressed-tensors; none: another method, or one that says nothing of weights.
+std::optional<Value> first_group(const Value& quantization) {
+  const Value groups = quantization.at("config_groups");
+  if (!groups.is_map() || groups.keys().empty()) return std::nullopt;
+  const Value group = groups.at(groups.keys().front());
+  return group.is_map() && group.at("weights").is_map() ? std::optional(group) : std::nullopt;
+}
+
 /// Groups of int4 weights: said by the first group of compressed-tensors, or by the method itself (AWQ, GPTQ).
 void read_groups(const Value& quantization, WeightStorage& storage) {
-  Value place = quantization;
-  const Value groups = quantization.at("config_groups");
-  if (groups.is_map() && !groups.keys().empty() && groups.at(groups.keys().front()).at("weights").is_map())
-    place = groups.at(groups.keys().front()).at("weights");
+  const std::optional<Value> group = first_group(quantization);
+  const Value place = group ? group->at("weights") : quantization;
   const std::string size = word_at(place, "group_size");
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), value);
@@ -65,12 +71,9 @@ void read_groups(const Value& quantization, WeightStorage& storage) {
   storage.has_zeros = word_at(place, "symmetric") != "true";
 }
 
-/// compressed-tensors: what the first group makes of weights and inputs.
+/// What a group of compressed-tensors makes of weights and inputs.
 /// Example: {weights: {num_bits: 4, type: int}, input_activations: null} is w4a16.
-std::optional<WeightFormat> format_of_group(const Value& groups) {
-  if (!groups.is_map() || groups.keys().empty()) return std::nullopt;
-  const Value group = groups.at(groups.keys().front());
-  if (!group.is_map() || !group.at("weights").is_map()) return std::nullopt;
+std::optional<WeightFormat> format_of_group(const Value& group) {
   const Value weights = group.at("weights");
   const std::string bits = word_at(weights, "num_bits"), type = word_at(weights, "type");
   const bool has_narrow_inputs = group.at("input_activations").is_map();
@@ -87,7 +90,10 @@ std::optional<WeightFormat> format_of(const Value& quantization) {
   const std::string method = word_at(quantization, "quant_method"), bits = word_at(quantization, "bits");
   if (const std::string algorithm = word_at(quantization, "quant_algo"); !algorithm.empty())
     return weight_format_of_word(algorithm);
-  if (method == "compressed-tensors") return format_of_group(quantization.at("config_groups"));
+  if (method == "compressed-tensors") {
+    const std::optional<Value> group = first_group(quantization);
+    return group ? format_of_group(*group) : std::nullopt;
+  }
   if (method == "fp8") {
     return is_given(quantization.at("weight_block_size")) ? WeightFormat::fp8_block : WeightFormat::fp8;
   }

@@ -30,6 +30,7 @@ enum class WeightFormat : std::uint8_t {
 [[nodiscard]] std::optional<WeightFormat> weight_format(std::string_view name);
 /// What serving stacks and checkpoints call it: "awq_marlin", "modelopt_fp4", "FP8_BLOCK_SCALES", "w8a8_int8".
 [[nodiscard]] std::optional<WeightFormat> weight_format_of_word(const std::string& word);
+
 /// Linear layers of attention and of MLPs or experts. Embeddings, output layer, routers, norms and biases have 16 bits.
 struct WeightStorage {
   WeightFormat format = WeightFormat::bf16;
