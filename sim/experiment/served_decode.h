@@ -51,7 +51,7 @@ namespace kvtide::experiment {
 /// expert_parallel the shared experts are whole on every rank of a stage. Approximations: routers and norms, repeated on
 /// every rank too, are divided; embedding and head are spread like layers.
 /// Experts in fp4 are as large as their kernels hold them: vLLM 0.10.1 loads gpt-oss-120b's 60.8 GiB into 65.97 (vllm-project/vllm#23278,
-/// 65.90 here), its Triton kernels into 64.4.
+/// 65.89 here), its Triton kernels into 64.4.
 /// Example, 4 ranks: 100 GB of weights, of which 4 GB shared experts: 25 GB cut, 96 / 4 + 4 = 28 GB whole.
 [[nodiscard]] Bytes weight_bytes_per_gpu(const Model& model, const Setting& setting);
 
