@@ -32,7 +32,7 @@ def test_every_change_of_a_statement(code, becomes):
 @pytest.mark.parametrize("code", ["// a < b", "/* a\n + b */", 'f("1 < 2");', "#include <vector>",
                                   'throw InputError(fmt::format("{}", a + 1));',
                                   'KVTIDE_ASSERT(a < b, "no");', "static_assert(a == b);", "values.reserve(n + 1);", "std::vector<int> a;",
-                                  "template <int kN>", "using A = B<3>;", "f(x1, kInt4);"])
+                                  "f(1e-9, 1e-12);", "template <int kN>", "using A = B<3>;", "f(x1, kInt4);"])
 def test_nothing_is_found_where_no_rule_is(code):
     assert mutants(code) == []
 
@@ -57,6 +57,26 @@ def test_a_file_is_tried_with_its_own_suites_first(tmp_path):
     test.write_text("TEST(A, One) {}\nTEST_F(B, Two) {}\n  TEST(C, NotAtTheMargin) {}\nTEST(A, Three) {}\n")
     assert mutate.suites_of(test) == "A.*:B.*"
     assert mutate.suites_of(tmp_path / "none.cc") == ""
+
+
+def test_a_sample_does_not_change_with_code_elsewhere():
+    def sample(text):
+        order = sorted(mutate.sites(text), key=lambda site: mutate.drawn(1, text, pathlib.Path("a.cc"), site))
+        return [mutate.described(text, site) for site in order]
+
+    lines = [f"  if (a{i} < b) return {i};" for i in range(20)]
+    some, all_of_them = sample("\n".join(lines[5:])), sample("\n".join(lines))
+    assert some != sorted(some)
+    assert some == [mutant for mutant in all_of_them if mutant in some]
+
+
+def test_code_for_another_processor_is_left_out():
+    tiles = pathlib.Path("sim/kv/compression/matrix_tiles.cc")
+    assert (mutate.SOURCE / tiles).exists()
+    assert mutate.is_run_here(tiles, {"avx512f", "amx_bf16"})
+    assert not mutate.is_run_here(tiles, {"avx512f"})
+    assert mutate.is_run_here(tiles, set())
+    assert mutate.is_run_here(pathlib.Path("sim/kv/rope.cc"), {"avx512f"})
 
 
 def test_listed_equivalents_still_stand_in_the_code():

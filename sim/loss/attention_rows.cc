@@ -27,7 +27,7 @@ constexpr std::int64_t kLanes = 16;  ///< of a tile's rows: two registers
     rows[row + 2] = __builtin_shufflevector(rows[row], rows[row + 2], 2, 3, 10, 11, 6, 7, 14, 15);
     rows[row] = low;
   }
-  for (std::size_t row = 0; row < 8; row += 2) {
+  for (const std::size_t row : {0U, 2U, 4U, 6U}) {
     const Eight low = __builtin_shufflevector(rows[row], rows[row + 1], 0, 8, 2, 10, 4, 12, 6, 14);
     rows[row + 1] = __builtin_shufflevector(rows[row], rows[row + 1], 1, 9, 3, 11, 5, 13, 7, 15);
     rows[row] = low;

@@ -26,8 +26,7 @@ EvictionLoss::EvictionLoss(const HeadReference& reference, bool with_output_erro
     : reference_(reference), with_output_error_(with_output_error) {
   const std::int64_t positions = reference.num_positions();
   const std::int64_t rows = reference.num_rows();
-  mass_sums_.resize(positions + 1, rows);
-  mass_sums_.row(0).setZero();
+  mass_sums_ = DoubleMatrix::Zero(positions + 1, rows);
   for (std::int64_t j = 0; j < positions; ++j) {
     mass_sums_.row(j + 1) = mass_sums_.row(j) + reference.weights.col(j).transpose();
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "base/random.h"
 #include "loss/phase_profile.h"
@@ -134,6 +135,29 @@ TEST(RepeatingPeriod, IsTheMultipleAtWhichPositionsAgree) {
   // The other side: pools that fill their blocks repeat with the pool, and a period found right stays.
   EXPECT_EQ(repeating_period(pools_in_blocks(1024, 64, 4, 0.3, 1), 4, 170), 4);
   EXPECT_EQ(repeating_period(pools_in_blocks(1024, 66, 4, 0.3, 1), 66, 170), 66);
+}
+
+// A wave of 95 / 3 = 31.67 positions folds best at 95. Of what lies beside a third of it, 31 and 32, the longer is nearer.
+TEST(SearchLevel, TakesTheLongerPartWhereItFoldsBetter) {
+  std::vector<double> profile;
+  for (int j = 0; j < 400; ++j) profile.push_back(std::sin(2 * std::numbers::pi * j * 3 / 95));
+  EXPECT_EQ(search_level(profile, 130).period, 32);
+}
+
+// Eight positions repeat with variance 1, and what changes its sign with every eight of them adds `of_double`: 1 / (1 + of_double)
+// repeats at 8, all of it at 16. Only where the double has a quarter more to explain does it take the place.
+TEST(RepeatingPeriod, ASingleThatExplainsFourFifthsStays) {
+  const auto period_with = [](double of_double) {
+    std::vector<double> profile;
+    for (std::int64_t j = 0; j < 1024; ++j) {
+      const double wave = j % 8 < 4 ? 1 : -1;
+      const double turning = (j % 2 == 0) == (j % 16 < 8) ? 1 : -1;
+      profile.push_back(wave + std::sqrt(of_double) * turning);
+    }
+    return repeating_period(profile, 8, 170);
+  };
+  EXPECT_EQ(period_with(0.18), 8);  // 1 / 1.18 = 0.85
+  EXPECT_EQ(period_with(0.4), 16);  // 1 / 1.4 = 0.71
 }
 
 // Noise has nothing in common from cycle to cycle; an exact repetition has all.

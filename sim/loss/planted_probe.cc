@@ -40,8 +40,7 @@ DoubleMatrix draw_codes(std::int64_t num_codes, std::int64_t head_dim, RandomStr
 AskingHead make_asking(const HeadReference& reference, const ProbeSpec& spec, RandomStream random) {
   AskingHead head;
   head.reference = &reference;
-  head.mass_sums.resize(reference.num_positions() + 1, reference.num_rows());
-  head.mass_sums.row(0).setZero();
+  head.mass_sums = DoubleMatrix::Zero(reference.num_positions() + 1, reference.num_rows());
   for (std::int64_t j = 0; j < reference.num_positions(); ++j) {
     head.mass_sums.row(j + 1) = head.mass_sums.row(j) + reference.weights.col(j).transpose();
   }

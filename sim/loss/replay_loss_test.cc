@@ -105,6 +105,21 @@ TEST(ReplayLoss, FewChangedRowsAgreeWithFloat64) {
   expect_agreement_of_changed(21, 20);
 }
 
+// Two keys of 700 stay: one as recorded, one read back from 4 bits. What they keep is summed up on its own.
+TEST(ReplayLoss, OneChangedKeyAmongTheLastTwoAgreesWithFloat64) {
+  const kv::HeadTensors head = white_head(700, 9, 20, 5);
+  const HeadReference reference = make_head_reference(head, {700, 708});
+  kv::HeadCache cache = round_rows(head, 16);
+  for (std::int64_t j = 0; j < 700; ++j) {
+    if (j != 350 && j != 351) cache.entries->entry_of[static_cast<std::size_t>(j)] = -1;
+  }
+  cache.entries->k.row(351) = head.k_post.row(351);
+  cache.entries->v.row(351) = head.v.row(351);
+  const std::optional<HeadLoss> loss = replay_loss(reference, cache);
+  ASSERT_TRUE(loss.has_value());
+  expect_agreement(*loss, measure_head_in_float64(reference, cache));
+}
+
 // Two positions behind one entry; a key whose error multiplies a weight by e^50.
 TEST(ReplayLoss, LeavesPoolsAndBrokenKeysToFloat64) {
   const kv::HeadTensors head = white_head(8, 1, 1);

@@ -43,7 +43,6 @@ double sign_flip_p(const std::vector<double>& differences, std::uint64_t seed) {
 /// Two-sided sign test: how often does a fair coin split n tosses at least as unevenly?
 double sign_test_p(std::int64_t a, std::int64_t b) {
   const std::int64_t n = a + b;
-  if (n == 0) return 1;
   double tail = 0;
   double log_choose = 0;  // ln of n over k
   for (std::int64_t k = 0; k <= std::min(a, b); ++k) {

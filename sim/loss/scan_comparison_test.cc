@@ -46,6 +46,32 @@ TEST(CompareScans, AFewFlipsProveNothing) {
   EXPECT_NEAR(change.p, 0.0625, 0.01);
 }
 
+// `failing` of 40 places fall from 0.52 to 0.48, under one half: 0.04 each. Of the others six gain 0.4 and five lose it, none of
+// them past one half. The sum of -0.4 + 0.04 failing lies within its standard deviation of 0.4 sqrt 11 = 1.3 under random signs;
+// the flips alone tell, or do not: 2 * 2^-8 = 0.008, 2 * 2^-7 = 0.016.
+TEST(CompareScans, PlacesThatNewlyFailTellWhereTheMeanDoesNot) {
+  const auto verdict_of = [](std::size_t failing) {
+    std::vector<double> before(40, 0.7);
+    std::vector<double> after(40, 0.7);
+    for (std::size_t i = 0; i < 11; ++i) {
+      before[3 * i] = i % 2 == 0 ? 0.6 : 1.0;
+      after[3 * i] = i % 2 == 0 ? 1.0 : 0.6;
+    }
+    for (std::size_t i = 0; i < failing; ++i) {
+      before[3 * i + 1] = 0.52;
+      after[3 * i + 1] = 0.48;
+    }
+    const ScanComparison change = compare(scan_of(before), scan_of(after));
+    EXPECT_GT(change.p, 0.3);
+    EXPECT_NEAR(change.mean_loss_change, (0.04 * static_cast<double>(failing) - 0.4) / 40, 1e-12);
+    EXPECT_EQ(change.newly_failing, static_cast<std::int64_t>(failing));
+    EXPECT_EQ(change.newly_right, 0);
+    return change.verdict;
+  };
+  EXPECT_EQ(verdict_of(8), ScanChange::worse);
+  EXPECT_EQ(verdict_of(7), ScanChange::same);
+}
+
 ScanComparison compare_text(const std::string& before, const std::string& after) {
   const auto table = [](const std::string& text) { return config::CsvTable::parse(text, "scan.csv"); };
   const auto [early, late] = read_scans_to_compare(table(before), table(after));

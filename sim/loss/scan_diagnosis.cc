@@ -43,7 +43,7 @@ bool ask_dense_rules(const ScanSeries& series, std::uint64_t seed, PeriodFinding
   finding.verdict = ScanVerdict::level;
   finding.search.period = verdict.period * series.step();
   finding.search.cycles = verdict.cycles;
-  finding.search.resolution = series.step() / 2 / std::max(1.0, verdict.cycles - 1);
+  finding.search.resolution = series.step() / 2 / (verdict.cycles - 1);  // six cycles or more
   finding.search.p = verdict.chance;
   finding.ratio = verdict.periodicity_ratio;
   finding.certainty = verdict.certainty;

@@ -66,6 +66,14 @@ TEST(Diagnose, FewPlacesAskForMore) {
   EXPECT_THAT(few.period.certainty, ::testing::HasSubstr("not enough data"));
 }
 
+// The same 384 tokens without a fault: 48 places at step 8 cover them, 47 lack one.
+TEST(Diagnose, ThreeCyclesOfAUsualBlockAreEnoughToSeeNone) {
+  const ScanDiagnosis enough = diagnose(read(correct_scan(48, 8, 64, 0)));
+  EXPECT_EQ(enough.period.verdict, ScanVerdict::none);
+  EXPECT_EQ(enough.period.further_points, 0);
+  EXPECT_EQ(diagnose(read(correct_scan(47, 8, 64, 0))).period.further_points, 1);
+}
+
 TEST(Diagnose, DenseEvenScansUseTheRulesForProfiles) {
   const ScanDiagnosis dense = diagnose(read(correct_scan(2000, 1, 96, 20)));
   EXPECT_EQ(dense.period.verdict, ScanVerdict::level);

@@ -56,6 +56,13 @@ TEST(ScanPeriod, ThreeCyclesOfACombAreFoundAtStepTwo) {
   EXPECT_LE(found.longest_searched, 101);
 }
 
+// Ten cycles, the first half of each high: the phase explains all that a straight line does not, which is next to nothing. With
+// noise of variance 25 beside the wave's 10^2 / 4 it explains half.
+TEST(ScanPeriod, PhaseShareIsThatOfTheVariance) {
+  EXPECT_NEAR(search_scan_period(comb(evenly(320, 2), 0, 64, 32, 0), 1).phase_share, 1, 0.02);
+  EXPECT_NEAR(search_scan_period(comb(evenly(320, 2), 0, 64, 32, 5), 1).phase_share, 0.5, 0.1);
+}
+
 // Five periods that are no powers of two, the step no divisor of them.
 TEST(ScanPeriod, AnyBlockSizeIsFoundWithinItsResolution) {
   for (const double period : {48.0, 80.0, 96.0, 100.0, 112.0}) {

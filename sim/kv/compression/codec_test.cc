@@ -201,7 +201,6 @@ TEST(Codec, FlatRowsSurvive) {
   }
 }
 
-// Field case C10: head_dim 80 with blocks of 32 channels is refused with both numbers.
 // Rows of 1, 2 and 2.5: the first and the third take the second, the only one of odd order; it takes the nearer of the two.
 TEST(Codec, CoupledRowsTakeTheNearestOfTheOtherOrder) {
   RowMatrix values(3, 8);
@@ -213,6 +212,33 @@ TEST(Codec, CoupledRowsTakeTheNearestOfTheOtherOrder) {
   EXPECT_EQ(values.col(7), values.col(0));
 }
 
+// Four levels from 0 to the largest number, 3.75, are 1.25 apart: 1 reads 1.25, 2 reads 2.5, errors of 7 / 16 + 7 / 4. Clipped to
+// 80 % they are 1 apart: only 3.75 is off, by 0.75, squared 9 / 16. To 90 %, 1.125 apart: 7 / 64 + 7 / 16 + 9 / 64 = 11 / 16.
+TEST(Codec, ClippedGroupsTakeTheRangeOfLeastSquaredError) {
+  RowMatrix values(1, 16);
+  values << 0.0F, 3.75F, RowMatrix::Constant(1, 7, 1.0F), RowMatrix::Constant(1, 7, 2.0F);
+  RowMatrix expected = values;
+  expected(0, 1) = 3.0F;
+  const Codec& clipped = find_codec("skvq2");
+  const Quantize stage{.k_format = "skvq2"};
+  clipped.code({&clipped, &stage, true, 16}, {&values, {}, {}, nullptr});
+  EXPECT_EQ(values, expected);
+}
+
+// Rotations and angles keep lengths; the radius of 16 channels is a number of 16 bits: from 1 on they are 1 / 1024 apart.
+TEST(Codec, PolarRadiusIsRoundedToHalfPrecision) {
+  const Codec& polar = find_codec("polarquant");
+  const Quantize stage{.k_format = "polarquant"};
+  for (const auto& [length, stored] : {std::pair{1.0004F, 1.0F}, std::pair{1.0006F, 1.0F + 1.0F / 1024}}) {
+    RowMatrix values(1, 16);
+    for (std::int64_t channel = 0; channel < 16; ++channel) values(0, channel) = channel % 3 == 0 ? 1.0F : -0.5F;
+    values *= length / values.norm();
+    polar.code({&polar, &stage, true, 16}, {&values, {}, {}, nullptr});
+    EXPECT_NEAR(values.norm(), stored, 1e-6F);
+  }
+}
+
+// Field case C10: head_dim 80 with blocks of 32 channels is refused with both numbers.
 TEST(Codec, BlocksThatDoNotDivideTheHeadAreRefused) {
   for (const char* format : {"q4_0", "mxfp4"}) {
     const auto problems = contradictions(quantized(format), 80);

@@ -165,6 +165,9 @@ TEST(Cur, MultipliesLocalSharesOfKeyAndValue) {
   EXPECT_NEAR(scores[1], 3.0 / 12, 1e-6);
   EXPECT_NEAR(scores[2], 8.0 / 12, 1e-6);
   EXPECT_EQ(scores_of("cur", layer, {{"sinks", 1}, {"window", 2}})[0], 1.0);
+  // A window of one position: all shares are 1. None: 1 * 1, 3 * 1, 4 * 9, over 40.
+  for (const double score : scores_of("cur", layer, {{"sinks", 0}, {"window", 1}})) EXPECT_NEAR(score, 1.0 / 3, 1e-6);
+  EXPECT_NEAR(scores_of("cur", layer, {{"sinks", 0}, {"window", 0}})[1], 3.0 / 40, 1e-6);
 }
 
 // Partitions of 2 after no sinks: 0 1 | 2 3 | 4. The last full partition and the tail score 1. Range of 2, 3 per channel:
