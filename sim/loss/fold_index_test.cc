@@ -137,6 +137,14 @@ TEST(RepeatingPeriod, IsTheMultipleAtWhichPositionsAgree) {
   EXPECT_EQ(repeating_period(pools_in_blocks(1024, 66, 4, 0.3, 1), 66, 170), 66);
 }
 
+// Eight cycles of a wave of 64 positions in 512. At another period q the fold drifts by d = 512 (1 / q - 1 / 64) cycles from its
+// first to its last, and sin^2(pi d) / (pi d)^2 of the wave is left; neighbours are those beyond two: 1 / (4 pi^2) = 0.025 at most.
+TEST(LevelStatistics, RatioIsOverPeriodsThatTheFoldCanTell) {
+  std::vector<double> profile;
+  for (int j = 0; j < 512; ++j) profile.push_back(std::sin(2 * std::numbers::pi * j / 64));
+  EXPECT_GT(level_statistics(profile, 64, 1).ratio, 40);
+}
+
 // A wave of 95 / 3 = 31.67 positions folds best at 95. Of what lies beside a third of it, 31 and 32, the longer is nearer.
 TEST(SearchLevel, TakesTheLongerPartWhereItFoldsBetter) {
   std::vector<double> profile;

@@ -29,7 +29,7 @@ std::vector<double> scores_of(const HeadTensors& head, std::size_t size, std::in
     for (std::size_t row = 0; row < count; ++row) {
       const double k = k_share * static_cast<double>(keys[row]);
       const double v = v_share * static_cast<double>(values[row]);
-      result[first + row] = kind == 0 ? k * v : kind == 1 ? k : kind == 2 ? v : (k + v) / 2;
+      result[first + row] = kind == 0 ? k * v : kind == 1 ? k : kind == 2 ? v : k + v;  // shares in the end
     }
   }
   auto all = Eigen::Map<Eigen::VectorXd>(result.data(), static_cast<std::int64_t>(size));

@@ -67,6 +67,9 @@ TEST(Overlap, QuantizedHaloHoldsTheNeighboursPartInFourBits) {
   for (const Segment& segment : cache.segments) metadata += segment.k_metadata;
   // 4 B a row of 128 four-bit codes (64 B): 68 B * 8 / 128 = 4.25 bits an element.
   EXPECT_EQ(metadata, 64 * 4u);
+  for (const Segment& segment : cache.segments) {
+    if (segment.k_form.bits == 4) EXPECT_EQ(segment.k_form.row_bytes, 64);
+  }
   EXPECT_TRUE(cache.copies.empty());
 }
 

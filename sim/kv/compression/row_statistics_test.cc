@@ -89,5 +89,19 @@ TEST(ScaledDeviations, AreInUnitsOfTheOtherRowsRange) {
   EXPECT_FLOAT_EQ(found[1], std::sqrt(0.5F));
 }
 
+// 70 channels are four registers and six more; both ways written out in float64.
+TEST(ScaledDeviations, AreExactBeyondOneBlockOfChannels) {
+  const RowMatrix rows = testing::random_layer(1, 37, 70, 4)[0].k_post;
+  const RowMatrix scale = testing::random_layer(1, 20, 70, 5)[0].v;
+  const std::vector<float> found = scaled_deviations(rows, scale);
+  const Eigen::ArrayXXd low = scale.colwise().minCoeff().cast<double>().array();
+  const Eigen::ArrayXXd range = scale.colwise().maxCoeff().cast<double>().array() - low;
+  for (std::int64_t row = 0; row < rows.rows(); ++row) {
+    const Eigen::ArrayXXd scaled = (rows.row(row).cast<double>().array() - low) / range;
+    const double exact = std::sqrt((scaled - scaled.mean()).square().sum() / 69);
+    EXPECT_NEAR(found[static_cast<std::size_t>(row)], exact, 1e-5 * exact) << row;
+  }
+}
+
 }  // namespace
 }  // namespace kvtide::kv

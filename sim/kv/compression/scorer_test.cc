@@ -165,6 +165,12 @@ TEST(Cur, MultipliesLocalSharesOfKeyAndValue) {
   EXPECT_NEAR(scores[1], 3.0 / 12, 1e-6);
   EXPECT_NEAR(scores[2], 8.0 / 12, 1e-6);
   EXPECT_EQ(scores_of("cur", layer, {{"sinks", 1}, {"window", 2}})[0], 1.0);
+  // Of both: (1/4 + 1/2, 3/4 + 1/2, 2) over 4.
+  const std::vector<double> of_both = scores_of("cur", layer, {{"sinks", 0}, {"window", 2}, {"leverage", 3}});
+  EXPECT_NEAR(of_both[0], 0.75 / 4, 1e-6);
+  EXPECT_NEAR(of_both[1], 1.25 / 4, 1e-6);
+  EXPECT_NEAR(scores_of("cur", layer, {{"sinks", 0}, {"window", 2}, {"leverage", 1}})[0], 0.25 / 2, 1e-6);
+  EXPECT_NEAR(scores_of("cur", layer, {{"sinks", 0}, {"window", 2}, {"leverage", 2}})[0], 0.5 / 2, 1e-6);
   // A window of one position: all shares are 1. None: 1 * 1, 3 * 1, 4 * 9, over 40.
   for (const double score : scores_of("cur", layer, {{"sinks", 0}, {"window", 1}})) EXPECT_NEAR(score, 1.0 / 3, 1e-6);
   EXPECT_NEAR(scores_of("cur", layer, {{"sinks", 0}, {"window", 0}})[1], 3.0 / 40, 1e-6);
@@ -265,6 +271,31 @@ TEST(Scorers, SeeNothingBeyondThePositionsTheyScore) {
     EXPECT_EQ(before.size(), 2u) << entry.name;
     EXPECT_EQ(before[1].size(), 20u) << entry.name;
     EXPECT_EQ(before, score_layer(entry, layer, context)) << entry.name << " is not deterministic";
+  }
+}
+
+// What a scorer says that it reads is what the machine is charged for: its scores change with that and with nothing else.
+TEST(Scorers, ReadWhatTheySayTheyRead) {
+  const LayerTensors layer = testing::random_layer(8, 600, 8, 5, 10000, true);
+  const LayerTensors other = testing::random_layer(8, 600, 8, 6, 10000, true);
+  const LayerScores given(8, std::vector<double>(560, 1.0));
+  for (const ScorerEntry& entry : scorers()) {
+    const auto changes_with = [&](auto&& take) {
+      LayerTensors changed = layer;
+      for (std::size_t head = 0; head < changed.size(); ++head) take(changed[head], other[head]);
+      const ScorerContext context{.num_positions = 560, .score_window = 8, .given = &given};
+      return score_layer(entry, layer, context) != score_layer(entry, changed, context);
+    };
+    const auto keys = [](HeadTensors& head, const HeadTensors& of) {
+      head.k_pre = of.k_pre;
+      head.k_post = of.k_post;
+    };
+    EXPECT_EQ(changes_with(keys), entry.needs.keys) << entry.name;
+    EXPECT_EQ(changes_with([](HeadTensors& head, const HeadTensors& of) { head.v = of.v; }), entry.needs.values)
+        << entry.name;
+    EXPECT_EQ(changes_with([](HeadTensors& head, const HeadTensors& of) { head.q_post = of.q_post; }),
+              entry.needs.queries != ScorerNeeds::Queries::none)
+        << entry.name;
   }
 }
 
