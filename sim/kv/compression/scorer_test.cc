@@ -293,7 +293,7 @@ TEST(Scorers, ReadWhatTheySayTheyRead) {
     EXPECT_EQ(changes_with(keys), entry.needs.keys) << entry.name;
     EXPECT_EQ(changes_with([](HeadTensors& head, const HeadTensors& of) { head.v = of.v; }), entry.needs.values)
         << entry.name;
-    EXPECT_EQ(changes_with([](HeadTensors& head, const HeadTensors& of) { head.q_post = of.q_post; }),
+    EXPECT_EQ(changes_with([](HeadTensors& head, const HeadTensors& of) { head.q_post = 4 * of.q_post; }),
               entry.needs.queries != ScorerNeeds::Queries::none)
         << entry.name;
   }
