@@ -145,11 +145,12 @@ TEST(LevelStatistics, RatioIsOverPeriodsThatTheFoldCanTell) {
   EXPECT_GT(level_statistics(profile, 64, 1).ratio, 40);
 }
 
-// A wave of 95 / 3 = 31.67 positions folds best at 95. Of what lies beside a third of it, 31 and 32, the longer is nearer.
+// A square wave of 63.5 positions repeats exactly after 127. At 64, the nearer of the whole numbers beside its half, its edges drift by
+// 220 (1 / 63.5 - 1 / 64) = 0.027 cycles over what detrending leaves of 284 positions: two edges blur a twentieth of them.
 TEST(SearchLevel, TakesTheLongerPartWhereItFoldsBetter) {
   std::vector<double> profile;
-  for (int j = 0; j < 400; ++j) profile.push_back(std::sin(2 * std::numbers::pi * j * 3 / 95));
-  EXPECT_EQ(search_level(profile, 130).period, 32);
+  for (int j = 0; j < 284; ++j) profile.push_back(2 * j % 127 < 63.5 ? 1 : -1);
+  EXPECT_EQ(search_level(profile, 134).period, 64);
 }
 
 // Eight positions repeat with variance 1, and what changes its sign with every eight of them adds `of_double`: 1 / (1 + of_double)
